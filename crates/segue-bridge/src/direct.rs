@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 /// The result of a fiber, as a future. Made by [`direct`] and [`direct_on`].
 #[must_use = "dropping it cancels the fiber"]
 pub struct Direct<T> {
-    /// Boxed, since it is pinned and this crate has no `unsafe` to pin a field by.
+    /// Boxed, since this crate has no `unsafe` by which to pin a field.
     result: Pin<Box<SourceFuture<Joining<T>>>>,
     token: CancelToken,
 }
@@ -19,17 +19,17 @@ pub struct Direct<T> {
 /// Starts `f` as a fiber on Segue's own workers, and returns a future of its result, for a task of
 /// any executor.
 ///
-/// The fiber starts at once, whether or not the future is polled, and what waits in it suspends it
-/// alone. It runs where [`segue_core::spawn`] starts a fiber: under the caller's scheduler, if a
-/// fiber calls this; else in the default runtime; in a program that has set none, in a runtime of
-/// this crate's, which has a worker for each processor and stays.
+/// The fiber starts at once, whether or not the future is polled, and its waits suspend that fiber
+/// alone. Its place is that of a [`segue_core::spawn`]: under the caller's scheduler, if a fiber
+/// calls this; else in the default runtime; in a program that has set none, in a runtime of this
+/// crate's, which has a worker for each processor and stays.
 ///
-/// The result is an error if `f` panicked, or if its runtime ended before it could start.
+/// The result is an error if `f` panicked, or if its runtime ended before its start.
 ///
 /// # Cancellation
-/// Dropping the future cancels the fiber, which goes on, detached, until it has noticed, and its
-/// result is dropped. So what it was doing may be done in part. To have it finished in any case,
-/// spawn it and keep the handle.
+/// Dropping the future cancels the fiber, which goes on, detached, until it notices, and its result
+/// is dropped. So its work may be done in part. For a fiber that is to finish in any case, spawn
+/// and keep the handle.
 ///
 /// # Examples
 ///

@@ -8,14 +8,14 @@
 //!
 //! | the waiter | waits for a structure of Segue's | for a `Future` | for a fiber | for a rayon job |
 //! | --- | --- | --- | --- | --- |
-//! | fiber, plain thread | `x()` | [`wait`]`(future)`; `tokio::wait` if it needs tokio | `JoinHandle::join` | `rayon::run` |
+//! | fiber, plain thread | `x()` | [`wait`]`(future)`; `tokio::wait` for one that needs tokio | `JoinHandle::join` | `rayon::run` |
 //! | task of tokio, smol, any executor | `x_source().await` | `.await` | [`direct`]`(..).await` | `direct(..)` around `rayon::run` |
 //! | task of an executor that stays on one thread | `x_source().await` | `.await` | [`direct_local`]`(..).await` | the same |
 //! | rayon job | `x()` parks the worker; `rayon::wait_yielding` runs other jobs meanwhile | the same | `join` parks the worker | `rayon::join` |
 //!
 //! Executors that are not named need nothing of their own: smol and those of `futures` are in the
-//! tests. What is called from async code and may wait has to be awaited there, as a *source*; the
-//! direct forms would block the executor's thread.
+//! tests. Calls from async code that may wait have to be awaited there, as a *source*; the direct
+//! forms would block the executor's thread.
 //!
 //! # Examples
 //!

@@ -3,9 +3,9 @@
 //! Used where orx-parallel's iterators are to run beside fibers, and their closures to wait.
 //!
 //! Each task of a computation lies in a queue of its scope, and comes with a fiber that takes one
-//! out. When the scope's body has returned, the caller takes tasks out as well, before it waits for
-//! the fibers. So no task depends on a fiber that is cancelled before it has begun: what
-//! orx-parallel counts on is done, whatever happens to the caller.
+//! out. When the scope's body has returned, the caller takes tasks out as well, before waiting for
+//! the fibers. So no task depends on a fiber that is cancelled before it has begun: all tasks are
+//! run, as orx-parallel expects, also for a cancelled caller.
 
 use ::orx_parallel::ThreadPool;
 use segue_core::chain::barrier;
@@ -23,9 +23,9 @@ use std::sync::{Mutex, PoisonError};
 /// [`ThreadPool::run_all`].
 ///
 /// A computation has as many tasks as there are workers, each of which takes elements until there
-/// are none; its caller, which waits for it, runs one of them. Closures run on fibers, and may wait
-/// at anything of Segue's: other fibers go on meanwhile. A task that waits is one less that takes
-/// elements, which [`at_once`](Workers::at_once) makes up for.
+/// are none; its caller, which waits for its end, runs one of them. Closures run on fibers, and may
+/// wait at anything of Segue's: other fibers go on meanwhile. A task that waits is one less that
+/// takes elements, which [`at_once`](Workers::at_once) makes up for.
 ///
 /// # Cancellation
 /// *No effect* on a computation: all its closures are called, and see the caller's cancellation at
@@ -61,15 +61,15 @@ pub struct Workers<'p> {
 }
 
 impl Workers<'static> {
-    /// Those of the scheduler whose fiber begins the computation; on a plain thread, and on fibers
-    /// of others' schedulers, those of the [default runtime](segue_sched::default_pool).
+    /// Those of the scheduler of the fiber that begins the computation; on a plain thread, and on
+    /// fibers of others' schedulers, those of the [default runtime](segue_sched::default_pool).
     pub const fn here() -> Self {
         Self { pool: None, at_once: 0 }
     }
 }
 
 impl<'p> Workers<'p> {
-    /// Those of `pool`. The caller runs a task where it is.
+    /// Those of `pool`. The caller runs a task in place.
     ///
     /// # Examples
     ///
@@ -144,7 +144,7 @@ struct State<'scope> {
 impl State<'_> {
     /// Runs the oldest task that nobody has taken. Answers whether there was one.
     fn run_one(&self) -> bool {
-        // A statement of its own: what is matched on would keep the lock.
+        // A statement of its own: a `match` on the call would keep the lock.
         let task = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(task) = task else { return false };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(task)) {
@@ -158,7 +158,7 @@ impl State<'_> {
     }
 }
 
-/// Something that takes a task, and runs it.
+/// Takes a task, and runs that.
 trait Take: Sync {
     fn take(&self);
 }
@@ -169,7 +169,7 @@ impl Take for State<'_> {
     }
 }
 
-/// A scope of Segue's, whatever else may be borrowed in it.
+/// A scope of Segue's, with any other borrow inside.
 trait Fibers<'s> {
     fn start(&'s self, on: Option<&Pool>, tasks: &'s dyn Take);
 }
@@ -184,7 +184,7 @@ impl<'s> Fibers<'s> for Scope<'s, '_> {
     }
 }
 
-/// What the tasks of a computation are handed to: see [`ThreadPool::scope`].
+/// The receiver of a computation's tasks: see [`ThreadPool::scope`].
 #[derive(Clone, Copy)]
 pub struct Tasks<'s, 'scope> {
     state: &'s State<'scope>,

@@ -3,8 +3,8 @@
 //! Used where computation is rayon's and waiting is Segue's.
 //!
 //! A rayon job may wait at any structure of Segue's: its worker is a plain thread, which is parked
-//! meanwhile. That is one worker less; if all of them wait for what only another job would do, they
-//! wait for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
+//! meanwhile. That is one worker less; if all of them wait for the work of another job, they wait
+//! for ever. [`wait_yielding`] runs other jobs meanwhile, which has a hazard of its own.
 
 use rayon_core::{ThreadPool, Yield};
 use segue_core::chain::barrier;
@@ -17,9 +17,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// Runs `f` as a job of rayon's global pool, and suspends the calling fiber, or parks the calling
-/// thread, until it has ended.
+/// thread, until the end of `f`.
 ///
-/// On a worker of rayon's it runs in place.
+/// On a worker of rayon's `f` runs in place.
 ///
 /// # Cancellation
 /// The job goes on, or starts later, and its result is dropped.
@@ -75,7 +75,7 @@ fn in_place<T>(f: impl FnOnce() -> T) -> Result<T, JoinError> {
 /// The queue in which the caller of a job waits for its result, if that is not there yet.
 type Results<T> = WaitQueue<Option<Result<T, JoinError>>, Result<T, JoinError>>;
 
-/// The job's side. Dropping it sends what is in it: nothing, if the job never ran.
+/// The job's side. Its drop sends the content: nothing, if the job never ran.
 struct Sender<T> {
     results: Arc<Results<T>>,
     result: Option<Result<T, JoinError>>,
@@ -121,7 +121,7 @@ where
     results.wait(waits_for, Option::is_some, |result| result.take().expect("it is there"))?
 }
 
-/// The bell of a job that waits: whether it was rung since the last look.
+/// The bell of a job that waits: whether a ring has come since the last look.
 #[derive(Debug)]
 struct Bell(WaitQueue<bool>);
 
@@ -139,21 +139,21 @@ impl Bell {
     }
 }
 
-/// How long an idle worker sleeps before it looks for jobs again, at first and at most.
+/// The times that an idle worker sleeps before a further look for jobs, at first and at most.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
 
 /// As [`wait`](crate::wait), in a job of rayon's: runs other jobs of the pool while the future is
-/// not ready, and sleeps when there are none. Elsewhere, and in a fiber on a worker of rayon's, it
-/// is `wait`.
+/// not ready, and sleeps when there are none. Elsewhere, and in a fiber on a worker of rayon's,
+/// this is `wait`.
 ///
 /// Waits of Segue's are futures by their sources: `wait_yielding(promise.wait_source())`.
 ///
 /// # Hazard
 /// A stranger's job runs *on top of the waiting frame*, and the wait can't end before that job has.
-/// If it waits for something that is behind the frame, a lock that the caller holds, or a result
-/// that the caller would compute next, neither ever goes on. So hold nothing here that another job
-/// of the pool may want. Jobs may nest as deep as there are jobs that wait, on one stack.
+/// If that job waits for something behind the frame, a lock that the caller holds, or a result that
+/// the caller would compute next, neither ever goes on. So hold nothing here that another job of
+/// the pool may want. Jobs may nest as deep as there are jobs that wait, on one stack.
 ///
 /// # Cancellation
 /// The future is dropped.
@@ -194,7 +194,7 @@ pub fn wait_yielding<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
         let mut sleep = SHORTEST;
         while !bell.was_rung() {
             check()?;
-            // A stranger's job is not to see what cancels this one, nor to capture its frames and
+            // A stranger's job is not to see this one's cancellation, nor to capture its frames and
             // rayon's.
             let other_jobs = || barrier(WaitsFor::new("a job of rayon's"), rayon_core::yield_now);
             if let Some(Yield::Executed) = shield(other_jobs) {

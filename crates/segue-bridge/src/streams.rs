@@ -4,8 +4,9 @@
 //! `futures`.
 //!
 //! Both are a *pump*: a future of a loop that never ends by itself, which has the channel's side,
-//! and awaits its sources. It is boxed once, and polled by the methods of the trait; between two of
-//! these it stands still. What it exchanges with them is in a cell that both share.
+//! and awaits its sources. A pump is boxed once, and polled by the methods of the trait; between
+//! two of these the pump stands still. A cell that both share has the values that pump and methods
+//! exchange.
 
 use futures_core::Stream;
 use futures_sink::Sink;
@@ -17,10 +18,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// `None` once it has ended, or was closed.
+/// `None` after the end, or a close.
 type Pump = Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-/// What a pump and its owner share. Locked for an assignment alone, on one thread at a time.
+/// The state that a pump and its owner share. Locked for an assignment alone, on one thread at a
+/// time.
 #[derive(Debug)]
 struct Cell<T>(Arc<Mutex<T>>);
 
@@ -35,7 +37,7 @@ impl<T> Cell<T> {
     }
 }
 
-/// Polls a pump, and answers whether it goes on.
+/// Polls a pump, and answers whether the pump goes on.
 fn drive(pump: &mut Pump, task: &mut Context<'_>) -> bool {
     if pump.as_mut().is_some_and(|pump| pump.as_mut().poll(task).is_ready()) {
         *pump = None;
@@ -43,7 +45,7 @@ fn drive(pump: &mut Pump, task: &mut Context<'_>) -> bool {
     pump.is_some()
 }
 
-/// Lets the pump's owner return; the next poll goes on behind it.
+/// Lets the pump's owner return; the next poll goes on behind this point.
 async fn stand_still() {
     let mut polled = false;
     poll_fn(|_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -51,12 +53,12 @@ async fn stand_still() {
 
 /// The values of a channel as a stream, which ends when the channel is closed and all was received.
 ///
-/// If it is the only receiver, it takes all values at once that are there, as
-/// [`into_iter`](Receiver::into_iter) does.
+/// The only receiver takes all values at once that are there, as [`into_iter`](Receiver::into_iter)
+/// does.
 ///
 /// # Cancellation
-/// A stream that is dropped was a receiver that has gone. What it was handed and has not yielded
-/// comes back, for the next receiver.
+/// A stream that is dropped was a receiver that has gone. A value that the stream was handed and
+/// has not yielded comes back, for the next receiver.
 ///
 /// # Examples
 ///
@@ -113,20 +115,20 @@ impl<T> fmt::Debug for ReceiverStream<T> {
 }
 
 /// A sender as a sink. `poll_ready` reserves room in the channel, and `start_send` sends into that:
-/// so the sink itself keeps no value, and to flush it has nothing to do.
+/// so the sink itself keeps no value, and a flush has nothing to do.
 ///
-/// To close the sink drops the sender; that closes the channel if it was the last one. Receivers
-/// get what was sent.
+/// A close of the sink drops the sender; the last sender closes the channel. Receivers get the
+/// values that were sent.
 ///
 /// # Cancellation
-/// A sink that is dropped leaves the room that it has reserved to others.
+/// A sink that is dropped leaves its reserved room to others.
 ///
 /// # Errors
 /// The sink fails if the channel was closed, by [`Closed`] with the value, if there was one; and
-/// after it was closed itself.
+/// after its own close.
 ///
 /// # Panics
-/// At a rendezvous, which has no room. `start_send` panics if `poll_ready` was not ready before it.
+/// At a rendezvous, which has no room. `start_send` panics if `poll_ready` was not ready before.
 ///
 /// # Examples
 ///
@@ -156,7 +158,7 @@ pub fn sink_of<T: Send + 'static>(sender: Sender<T>) -> SenderSink<T> {
     SenderSink { pump: Some(Box::pin(pump)), state }
 }
 
-/// What a sink knows of the room that its pump has.
+/// The sink's knowledge of the room that its pump has.
 #[derive(Debug)]
 struct Room<T> {
     is_reserved: bool,
@@ -190,7 +192,7 @@ impl<T> Sink<T> for SenderSink<T> {
         assert!(std::mem::take(&mut room.is_reserved), "`start_send` was called without a `poll_ready` that was ready");
         room.value = Some(value);
         drop(room);
-        // It has room, so it sends at once, and then stands still.
+        // There is room, so a send comes at once, and then the pump stands still.
         if drive(&mut self.pump, &mut Context::from_waker(Waker::noop())) {
             return Ok(());
         }
@@ -217,12 +219,12 @@ impl<T> fmt::Debug for SenderSink<T> {
 /// The items of a stream in straight-line code: each `next` suspends the calling fiber, or parks
 /// the calling thread, until there is one.
 ///
-/// It ends with the stream, or when the caller is cancelled. An iterator can't say which it was:
-/// [`check`](segue_core::check) does, after the loop. A stream that needs tokio's context is waited
-/// for item by item, by `tokio::wait`.
+/// The iterator ends with the stream, or when the caller is cancelled. An iterator can't tell the
+/// two apart: [`check`](segue_core::check) does, after the loop. A stream that needs tokio's
+/// context is waited for item by item, by `tokio::wait`.
 ///
 /// # Cancellation
-/// *No effect* on the stream: the next call goes on with it.
+/// *No effect* on the stream: the next call goes on.
 ///
 /// # Examples
 ///
@@ -243,7 +245,7 @@ pub fn iter<S: Stream>(stream: S) -> Iter<S> {
 /// The items of a stream, waited for. Made by [`iter`].
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct Iter<S> {
-    /// `None` once it has ended.
+    /// `None` after the end.
     stream: Option<Pin<Box<S>>>,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Used where straight-line code calls libraries made for tokio: sockets, timers, clients.
 //!
-//! tokio's types find their runtime through a thread-local variable. It is set here for the length
-//! of each poll and of the drop, and never across a suspension, since between two polls the thread
-//! runs other fibers. The runtime itself has to be running: its worker threads run its drivers;
-//! those of a current-thread runtime run only while some thread is in its `block_on`.
+//! tokio's types find their runtime through a thread-local variable. This crate sets that variable
+//! for the length of each poll and of the drop, and never across a suspension, since between two
+//! polls the thread runs other fibers. The runtime itself has to be running: its worker threads run
+//! its drivers; those of a current-thread runtime run only while some thread is in its `block_on`.
 
 use ::tokio::runtime::Handle;
 use segue_core::chain::barrier;
@@ -19,10 +19,10 @@ use std::pin::{Pin, pin};
 /// Functions that look for the runtime when they are called, not when they are polled, as
 /// `tokio::time::sleep` does, belong into an `async` block.
 ///
-/// The future has to `.await` what it waits for. If it suspends the fiber from inside of a poll, by
-/// a wait in straight-line code, tokio's context stays set for the other fibers of the thread
-/// meanwhile, and tokio may panic. A computation that performs an effect, or gives, in such a poll
-/// is not captured across it: the handler has to stand inside of the future.
+/// The future has to `.await` all its waits. If the future suspends the fiber from inside of a
+/// poll, by a wait in straight-line code, tokio's context stays set for the other fibers of the
+/// thread meanwhile, and tokio may panic. A computation that performs an effect, or gives, in such
+/// a poll is not captured across that poll: the handler has to stand inside of the future.
 ///
 /// # Cancellation
 /// As for [`wait`](crate::wait): the future is dropped, in tokio's context.
@@ -50,7 +50,7 @@ pub fn wait<F: IntoFuture>(handle: &Handle, future: F) -> Result<F::Output, Canc
     segue_core::wait_future(entered(handle, future))
 }
 
-/// The future that polls `future`, and drops it, in the context of `handle`: for tasks of other
+/// The future that polls and drops `future` in the context of `handle`: for tasks of other
 /// executors.
 ///
 /// # Cancellation

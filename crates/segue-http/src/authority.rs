@@ -1,5 +1,5 @@
-//! The structure of a host and its port, as RFC 3986 has it. Used for `Host` and for targets in
-//! absolute form.
+//! The structure of a host and its port, by RFC 3986. Used for `Host` and for targets in absolute
+//! form.
 
 use std::net::Ipv6Addr;
 
@@ -23,7 +23,7 @@ pub(crate) fn is_authority(value: &[u8]) -> bool {
     }
 }
 
-/// What may be in brackets: an address of version 6, or one of a version to come.
+/// The content of brackets: an address of version 6, or one of a version to come.
 fn is_ip_literal(literal: &[u8]) -> bool {
     if let [b'v' | b'V', rest @ ..] = literal {
         let mut parts = rest.splitn(2, |&byte| byte == b'.');

@@ -1,5 +1,5 @@
-//! A request's body, read from the connection as it arrives. Handlers read it; the connection loop
-//! discards what they left.
+//! A request's body, read from the connection on arrival. Handlers read the body; the connection
+//! loop discards the rest.
 
 use std::fmt;
 use std::io;
@@ -17,9 +17,9 @@ use crate::wire::{MEDIUM, SMALL, Wire, is_timeout};
 
 /// A request's body. Its bytes are read with [`std::io::Read`].
 ///
-/// Nothing is read from the connection before the handler asks. A client that sent
-/// `Expect: 100-continue` is told to go on at the first read. What the handler leaves unread is
-/// discarded if it is little (64 KiB); otherwise the connection ends with the response.
+/// Nothing is read from the connection before the handler asks. A client that sent `Expect:
+/// 100-continue` is told to go on at the first read. An unread rest is discarded if little (64
+/// KiB); otherwise the connection ends with the response.
 ///
 /// ```
 /// use std::io::{self, Read};
@@ -58,8 +58,8 @@ impl<'c> Body<'c> {
         }
     }
 
-    /// The headers that followed a chunked body, once it was read to its end; they are not checked
-    /// for sense, and never merged into the request's headers.
+    /// The headers that followed a chunked body, after its end was read; they are not checked for
+    /// sense, and never merged into the request's headers.
     ///
     /// ```
     /// use std::io::{self, Read};
@@ -109,11 +109,11 @@ pub(crate) struct State {
     decoder: Decoder,
     /// The client waits for the interim response.
     expects_continue: bool,
-    /// What is left of the body time-out.
+    /// The rest of the body time-out.
     budget: Duration,
     /// Reading failed; there is no way to find the next request.
     failed: Option<BodyError>,
-    /// Only what has arrived may be read.
+    /// Only bytes that have arrived may be read.
     no_wait: bool,
     max_head_bytes: usize,
     trailers: HeaderMap,
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// What went wrong so far.
+    /// The error so far.
     pub(crate) fn failure(&self) -> Option<BodyError> {
         self.failed
     }
@@ -150,8 +150,8 @@ impl State {
         }
     }
 
-    /// Discards what has arrived, without waiting. Says whether discarding up to `limit` more could
-    /// reach the body's end.
+    /// Discards the bytes that have arrived, without waiting. Says whether discarding up to `limit`
+    /// more could reach the body's end.
     pub(crate) fn discard_arrived(&mut self, wire: &mut Wire<dyn Transport>, limit: u64) -> bool {
         if self.expects_continue && !self.is_complete() {
             // Nobody knows whether this client is going to send the body.
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Reads to the end and forgets what it reads; an error if there are more than `limit` bytes.
+    /// Reads to the end and forgets the bytes; an error if there are more than `limit` bytes.
     #[cold]
     #[inline(never)] // Its caller is to need little of the stack.
     pub(crate) fn discard(&mut self, wire: &mut Wire<dyn Transport>, limit: u64) -> io::Result<()> {
@@ -192,7 +192,7 @@ impl State {
             wire.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         loop {
-            // Framing first: it may end the body.
+            // Framing first: the framing may end the body.
             let ready = match &mut self.decoder {
                 Decoder::Length(left) => *left,
                 Decoder::Chunked(chunked) => {

@@ -30,7 +30,7 @@ enum Step {
     Done,
 }
 
-/// What the input so far comes to.
+/// The state after the input so far.
 pub(crate) enum Event {
     /// Up to so many bytes of data follow.
     Data(u64),
@@ -71,8 +71,8 @@ impl Chunked {
         }
     }
 
-    /// Uses the framing at the start of `input`. Returns how many bytes of it are used, and what
-    /// comes next.
+    /// Uses the framing at the start of `input`. Returns the number of used bytes, and the next
+    /// part.
     pub(crate) fn advance(&mut self, input: &[u8]) -> (usize, Event) {
         let mut used = 0;
         loop {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-/// What a server allows a client: sizes in bytes, times as [`Duration`]s.
+/// A server's limits for a client: sizes in bytes, times as [`Duration`]s.
 ///
 /// Each setter takes the value and returns the configuration, so calls chain. A time of
 /// [`Duration::MAX`] means no limit, and so does [`u64::MAX`] for the body.
 ///
-/// | limit | default | when it is exceeded |
+/// | limit | default | beyond the limit |
 /// | --- | --- | --- |
 /// | [`max_head_bytes`](Self::max_head_bytes) | 16 KiB | 431, close |
 /// | [`max_headers`](Self::max_headers) | 100 | 431, close |
@@ -103,8 +103,8 @@ impl Config {
 
     /// The most bytes a request's body may have, framing not counted.
     ///
-    /// A declared length above it is refused before the handler runs; a chunked body fails in the
-    /// read that would pass it.
+    /// A larger declared length is refused before the handler runs; a chunked body fails in the
+    /// read that would pass the limit.
     ///
     /// ```
     /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
@@ -116,8 +116,8 @@ impl Config {
         self
     }
 
-    /// The longest a new connection may stay without a byte. The idle time-out holds for it as
-    /// well, if that is shorter.
+    /// The longest a new connection may stay without a byte. A shorter idle time-out holds for that
+    /// connection as well.
     ///
     /// A client that has never sent anything costs as much as one that has, and has shown less: so
     /// this is shorter than [`idle_timeout`](Self::idle_timeout) by default.
@@ -134,7 +134,7 @@ impl Config {
 
     /// The longest a request's head may take from its first byte to its last.
     ///
-    /// It holds for the whole head, however small the pieces are in which it arrives.
+    /// This time holds for the whole head, in pieces of any size.
     ///
     /// ```
     /// let config = segue_http::Config::new().head_timeout(std::time::Duration::from_secs(5));
@@ -175,9 +175,9 @@ impl Config {
 
     /// The longest the client may take to accept some of a response.
     ///
-    /// A client that takes part of it must take each further 256 KiB, or the rest, within this
-    /// time. Taken is what the kernel has room for again: where it tells late, the server looks
-    /// once more when the time is over.
+    /// A client that takes part of a response must take each further 256 KiB, or the rest, within
+    /// this time. Taken are bytes for which the kernel has room again: where that is told late, the
+    /// server looks once more at the end of the time.
     ///
     /// ```
     /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));
@@ -189,8 +189,7 @@ impl Config {
         self
     }
 
-    /// How long a connection that the server ends still takes in, and discards, what the client
-    /// sends.
+    /// How long a connection that the server ends still takes in, and discards, the client's bytes.
     ///
     /// Closing a socket with unread input resets the connection, and the reset can overtake the
     /// last response. So the server first ends its own direction and waits for the client to do the

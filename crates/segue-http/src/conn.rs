@@ -1,11 +1,11 @@
-//! One connection: reads requests, has them handled, writes the responses, and ends it properly.
-//! Run by the server, a fiber for each connection.
+//! One connection: reads requests, has them handled, writes the responses, and ends properly. Run
+//! by the server, a fiber for each connection.
 //!
 //! # Two contexts
 //!
-//! A connection is *at rest* while it waits for the next request, or lingers: what ends it then is
-//! the gate, or a shutdown, which both cancel. It is *at work* from the moment at which it has the
-//! head of a request until the response is sent: a shutdown asks that to finish, and cancels it
+//! A connection is *at rest* while waiting for the next request, or lingering: the gate or a
+//! shutdown ends a connection then, by a cancellation. A connection is *at work* from the head of a
+//! request until the response is sent: a shutdown asks that work to finish, and cancels the rest
 //! when a grace is over.
 //!
 //! | | base | at rest | at work |
@@ -44,22 +44,22 @@ const MAX_DISCARD: u64 = 64 << 10;
 const MAX_LINGER: usize = 256 << 10;
 /// Empty lines before a request that are skipped.
 const MAX_EMPTY_LINES: usize = 4;
-/// A connection that has been idle for so long gives back what its requests have needed of its
-/// fiber's stack: clients that send one request after the other do not pay for it.
+/// A connection that has been idle for so long gives back the stack memory that its requests
+/// needed: clients that send one request after the other do not pay for that.
 const REST: Duration = Duration::from_secs(1);
 
 /// A server's handler, its result converted.
 pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync + 'h;
 
-/// What a connection shares with its server.
+/// The state that a connection shares with its server.
 pub(crate) struct Shared<'s> {
     pub(crate) config: &'s Config,
-    /// What asks the requests to finish, and cancels those that do not.
+    /// The token that asks the requests to finish, and cancels the rest.
     pub(crate) requests: &'s CancelToken,
     pub(crate) handle: &'s Handle<'s>,
 }
 
-/// Serves a connection until it ends. An error is the transport's or a response's that could not be
+/// Serves a connection to its end. An error is the transport's or a response's that could not be
 /// completed.
 pub(crate) fn run<T: Transport + 'static>(
     transport: T,
@@ -77,7 +77,7 @@ pub(crate) fn run<T: Transport + 'static>(
                 }
             }
             Next::Reject(reject) => {
-                // What has arrived begins with the request that is refused.
+                // The input begins with the request that is refused.
                 let is_head = connection.wire().arrived().starts_with(b"HEAD ");
                 connection.at_work(|connection| connection.reject(reject, is_head))?;
                 break;
@@ -99,7 +99,7 @@ enum Next {
 struct Connection<'c> {
     line: &'c Line<dyn Transport>,
     shared: &'c Shared<'c>,
-    /// Its place among the server's connections, if it is one of several.
+    /// Its place among the server's connections, if there are others.
     place: Option<&'c Place<'c>>,
     /// There was a request.
     used: bool,
@@ -115,9 +115,9 @@ struct Connection<'c> {
 #[derive(Default)]
 struct Look {
     empty_lines: usize,
-    /// How much had arrived when it was parsed last.
+    /// The length of the input at the last parse.
     parsed: usize,
-    /// And when it was searched for the head's end.
+    /// And at the last search for the head's end.
     searched: usize,
 }
 
@@ -130,7 +130,7 @@ impl<'c> Connection<'c> {
         self.line.wire().expect("a connection outside of its handler can wait")
     }
 
-    /// Runs `f` where the end of a server's idle connections cancels it.
+    /// Runs `f` where the end of a server's idle connections cancels the waits.
     fn at_rest<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         match self.place {
             Some(place) => place.token().shield(|| f(self)),
@@ -138,7 +138,7 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// Runs `f` where it is asked to finish by a shutdown, and cancelled at the end of a grace.
+    /// Runs `f` under the shutdown's request to finish, and its cancellation at the end of a grace.
     fn at_work<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         match self.place {
             Some(_) => f(self),
@@ -146,7 +146,7 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// What has arrived, if that is a whole head or a malformed one.
+    /// The input, if there is a whole head or a malformed one.
     fn arrived(&mut self) -> Option<Next> {
         let config = self.shared.config;
         let mut wire = self.wire();
@@ -204,7 +204,8 @@ impl<'c> Connection<'c> {
             let room = (length * 2).clamp(SMALL, config.max_head_bytes.max(SMALL));
             let mut filled = self.fill(time, room);
             if length == 0 && !self.last && !self.place.is_none_or(Place::rise) {
-                // The gate has given its place away. What has arrived already is the last request.
+                // The gate has given its place away. The request that has arrived already is the
+                // last one.
                 self.last = true;
                 if filled.is_err() {
                     filled = self.fill(AT_ONCE, room);
@@ -219,7 +220,7 @@ impl<'c> Connection<'c> {
                 }
                 Err(error) => return Err(error),
             };
-            // What has arrived is all that comes. It may be malformed all the same.
+            // No more input comes. The head may be malformed all the same.
             return Ok(if length > 0 { self.parse().unwrap_or(next) } else { next });
         }
     }
@@ -252,7 +253,7 @@ impl<'c> Connection<'c> {
         if self.last { self.at_work(fill) } else { self.at_rest(fill) }
     }
 
-    /// Parses what has arrived; `None` if it is the beginning of a head.
+    /// Parses the input; `None` at the beginning of a head.
     fn parse(&mut self) -> Option<Next> {
         self.head.take_map();
         let wire = self.wire();
@@ -267,8 +268,8 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// Handles a request, and those that have arrived with it. Returns whether another one may
-    /// follow; if not, the connection has ended.
+    /// Handles a request, and those that have arrived at the same time. Returns whether another one
+    /// may follow; if not, the connection has ended.
     fn exchange_all(&mut self) -> io::Result<bool> {
         self.at_work(|connection| {
             if !connection.exchange()? {
@@ -289,7 +290,7 @@ impl<'c> Connection<'c> {
             loop {
                 match self.arrived() {
                     Some(Next::Request) => {}
-                    // It is found again.
+                    // The connection's loop finds this again.
                     Some(_) | None => return Ok(true),
                 }
                 self.line.ready_flusher(scope);
@@ -335,8 +336,8 @@ impl<'c> Connection<'c> {
         Ok(false)
     }
 
-    /// Calls the handler, and answers for it if it panics. Returns also whether another request may
-    /// follow, as far as request and handler say.
+    /// Calls the handler, and answers in place of a handler that panics. Returns also whether
+    /// another request may follow, as far as request and handler say.
     fn handle(&mut self, state: &mut State) -> (Response, bool) {
         let handled = {
             let mut request = http::Request::new(Body::new(self.line, state));
@@ -404,8 +405,8 @@ impl<'c> Connection<'c> {
         Ok(())
     }
 
-    /// Has `write` write the body. If it fails or panics, what it wrote is sent and the connection
-    /// ends.
+    /// Has `write` write the body. After a failure or panic of `write`, the part so far is sent and
+    /// the connection ends.
     fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut out = BodyWriter::new(self.line, extent == Extent::Chunked);
         let result =
@@ -430,8 +431,8 @@ impl<'c> Connection<'c> {
     /// Ends the connection so that the client gets the last response: see
     /// [`Config::linger_timeout`].
     ///
-    /// A newcomer that waits for a place ends it early, and so does a shutdown. What has arrived by
-    /// then is discarded all the same.
+    /// A newcomer that waits for a place ends this wait early, and so does a shutdown. The bytes
+    /// that have arrived by then are discarded all the same.
     fn linger(&mut self) {
         let time = self.shared.config.linger_timeout;
         if time.is_zero() || self.wire().transport.shutdown_write().is_err() {
@@ -451,7 +452,7 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// Discards what the client sends, each time waiting so long. Answers whether the connection is
+    /// Discards the client's bytes, each time waiting so long. Answers whether the connection is
     /// over, by its end or by a limit; else the caller was cancelled.
     fn discard(&mut self, left: &mut usize, time: impl Fn(Instant) -> Duration) -> bool {
         let wire = &mut *self.wire();
@@ -477,7 +478,7 @@ fn fault(panicked: bool, state: &State) -> Response {
     }
 }
 
-/// Whether the end of a head, or of what a lenient server takes for one, is in here.
+/// Whether there is the end of a head, or of a head for a lenient server.
 fn has_end(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {

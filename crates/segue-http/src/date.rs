@@ -20,7 +20,7 @@ pub(crate) fn append(out: &mut Vec<u8>) {
     if second != now {
         let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(now));
         let mut rest = &mut text[..];
-        // The text always fits: it has exactly this length.
+        // The text always fits: its length is exactly this.
         let _ = std::io::Write::write_fmt(&mut rest, format_args!("{date}"));
         CACHED.set((now, text));
     }

@@ -25,7 +25,7 @@ pub(crate) enum Extent {
     UntilClose,
 }
 
-/// What the connection adds to a handler's headers.
+/// The connection's additions to a handler's headers.
 pub(crate) struct Framed {
     pub(crate) extent: Extent,
     pub(crate) version: Version,
@@ -90,8 +90,8 @@ const CHUNK: usize = MEDIUM;
 /// Where a handler that streams its response writes to. See
 /// [`Payload::writer`](crate::Payload::writer).
 ///
-/// Small writes are gathered into chunks of 16 KiB; [`flush`](io::Write::flush) sends what there
-/// is.
+/// Small writes are gathered into chunks of 16 KiB; [`flush`](io::Write::flush) sends the gathered
+/// bytes.
 ///
 /// ```
 /// use segue_http::{BodyWriter, Payload};
@@ -115,7 +115,7 @@ impl<'c> BodyWriter<'c> {
         BodyWriter { line, chunked }
     }
 
-    /// Writes what `reader` gives, to its end or at most `limit` bytes. Returns how many were
+    /// Writes the bytes of `reader`, to its end or at most `limit` bytes. Returns how many were
     /// written.
     pub(crate) fn copy(&mut self, reader: &mut dyn Read, limit: u64) -> io::Result<u64> {
         let wire = &mut *self.line.wire()?;
@@ -135,7 +135,7 @@ impl<'c> BodyWriter<'c> {
                     copied += count as u64;
                     wire.settle()?;
                     if count < room && copied < limit {
-                        // The reader may wait before it gives more.
+                        // The reader may wait before more bytes.
                         wire.close_chunk();
                         wire.flush()?;
                     }
@@ -157,7 +157,7 @@ impl<'c> BodyWriter<'c> {
         Ok(())
     }
 
-    /// Ends what was written so far, but not the body: the client is to see that it is incomplete.
+    /// Ends the written part, but not the body: the client is to see that the body is incomplete.
     pub(crate) fn abandon(self) -> io::Result<()> {
         self.line.wire()?.close_chunk();
         Ok(())
@@ -180,7 +180,7 @@ impl Wire<dyn Transport> {
         CHUNK - (out.len() - at - PREFIX)
     }
 
-    /// Ends the open chunk: its size is written in front of it.
+    /// Ends the open chunk: its size is written in front.
     fn close_chunk(&mut self) {
         let Some(at) = self.open.take() else { return };
         let out = &mut self.out;
@@ -198,7 +198,7 @@ impl Wire<dyn Transport> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Ends the open chunk if it is full, and sends what has become much.
+    /// Ends a full chunk, and sends output beyond the limit.
     fn settle(&mut self) -> io::Result<()> {
         if self.open.is_some_and(|at| self.out.len() - at - PREFIX >= CHUNK) {
             self.close_chunk();

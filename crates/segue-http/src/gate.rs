@@ -1,26 +1,27 @@
-//! Counts the connections of a server; when there are too many, it ends idle ones to make room for
-//! newcomers. Used by the accept loop, and by each connection, which says when it is idle.
+//! Counts the connections of a server; when there are too many, the gate ends idle ones to make
+//! room for newcomers. Used by the accept loop, and by each connection, which tells the gate of its
+//! idle times.
 //!
 //! # Which connection has to go
 //!
 //! A newcomer at a full gate ends the connection that has been idle longest among those that have
 //! had no request yet, or that only linger; those that were accepted just now are spared, since
-//! their requests may be on their way. If there is none it asks the next response to end its
-//! connection, so that a client that asks all the time loses no request. After a moment it ends the
-//! longest idle one of those that were idle all through it.
+//! their requests may be on their way. Without such a connection the newcomer asks the next
+//! response to end its connection, so that a client that asks all the time loses no request. After
+//! a moment the newcomer ends the longest idle one of those that were idle all through that moment.
 //!
 //! # The word of a seat
 //!
 //! | value | meaning | set by |
 //! | --- | --- | --- |
 //! | 0 | busy | the connection, when something has arrived |
-//! | a number | idle since the gate counted so far; [`USED`] is in it if there was a request before | the connection |
-//! | [`EVICTED`] | it has to go | the acceptor, in exchange for the number that it has seen |
+//! | a number | idle since the gate counted so far; with [`USED`] if there was a request before | the connection |
+//! | [`EVICTED`] | the connection has to go | the acceptor, in exchange for the number seen before |
 //!
 //! A connection that finds itself evicted, and a request that has arrived all the same, answers
 //! that one and ends then; so the newcomer does not wait for one connection alone. The numbers
-//! order the idle ones and carry nothing else, so all of it is relaxed; the token's cancellation is
-//! what wakes.
+//! order the idle ones and carry nothing else, so all of them are relaxed; the token's cancellation
+//! wakes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 use segue_core::{CancelToken, Cancelled, Outcome, Trigger, WaitsFor};
 use slab::Slab;
 
-/// How long a connection is left alone when it is new, or has been idle since its last request.
+/// The time for which a connection is left alone when new, or idle since its last request.
 const GRACE: Duration = Duration::from_millis(50);
 /// How many idle connections one look at all seats finds.
 const BATCH: usize = 64;
@@ -39,7 +40,7 @@ const BUSY: u64 = 0;
 const USED: u64 = 1 << 62;
 const EVICTED: u64 = u64::MAX;
 
-/// A limit on how many connections there are at a time. One acceptor waits at it.
+/// A limit on how many connections there are at a time. One acceptor waits there.
 pub(crate) struct Gate {
     limit: usize,
     /// How often a connection has become idle.
@@ -61,12 +62,12 @@ struct State {
 struct Seat {
     /// See the table above.
     idle: AtomicU64,
-    /// When it was taken.
+    /// The time at which the place was taken.
     since: Instant,
     token: CancelToken,
 }
 
-/// One place inside of the gate; dropping it lets the next one in.
+/// One place inside of the gate; its drop lets the next one in.
 pub(crate) struct Place<'g> {
     gate: &'g Gate,
     number: usize,
@@ -143,7 +144,7 @@ impl State {
         let mut looked = false;
         loop {
             if let Some((since, seat)) = self.idle.iter().position(may_go).and_then(|at| self.idle.remove(at)) {
-                // It may have become busy, or have ended.
+                // The connection may have become busy, or have ended.
                 if seat.idle.compare_exchange(since, EVICTED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                     return Some(seat);
                 }
@@ -174,7 +175,7 @@ impl State {
 }
 
 impl Place<'_> {
-    /// What cancels the connection while it is at rest.
+    /// The token that cancels a connection at rest.
     pub(crate) fn token(&self) -> &CancelToken {
         &self.seat.token
     }
@@ -185,7 +186,7 @@ impl Place<'_> {
         self.seat.idle.store(if used { count | USED } else { count }, Ordering::Relaxed);
     }
 
-    /// The connection is busy from now on. Answers whether it goes on after this.
+    /// The connection is busy from now on. Answers whether the connection goes on afterwards.
     pub(crate) fn rise(&self) -> bool {
         self.seat.idle.swap(BUSY, Ordering::Relaxed) != EVICTED
     }
@@ -199,7 +200,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // Nobody looks for it from now on.
+        // Nobody looks for this connection from now on.
         self.seat.idle.store(BUSY, Ordering::Relaxed);
         let waiting = {
             let mut state = self.gate.state();
@@ -207,7 +208,7 @@ impl Drop for Place<'_> {
             state.waiting.take()
         };
         if let Some(trigger) = waiting {
-            // If it was cancelled the acceptor is about to leave.
+            // After a cancellation the acceptor is about to leave.
             trigger.signal(0);
         }
     }

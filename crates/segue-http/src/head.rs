@@ -14,7 +14,7 @@ use crate::body_error::BodyError;
 use crate::config::Config;
 
 /// Header lines parsed on the stack; a request with more takes a second pass. An idle connection
-/// keeps the stack that its requests have touched: with as many as this, it is one page.
+/// keeps the stack that its requests have touched: with as many as this, that is one page.
 const ON_STACK: usize = 16;
 /// The longest target that the `http` crate takes.
 const MAX_TARGET: usize = u16::MAX as usize - 1;
@@ -57,8 +57,8 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// A parsed head. It stays where it is while it is parsed and handled: an idle connection keeps the
-/// pages of its stack that its requests have touched, and each copy would take room there.
+/// A parsed head. The head stays in place during its parsing and handling: an idle connection keeps
+/// the pages of its stack that its requests have touched, and each copy would take room there.
 pub(crate) struct Head {
     /// Bytes of input, including the empty line.
     pub(crate) size: usize,
@@ -93,7 +93,7 @@ impl Head {
         }
     }
 
-    /// Leaves the map to the next connection of this thread, if it is not too large.
+    /// Leaves the map to the next connection of this thread, if not too large.
     ///
     /// Not inlined: an idle wait is not to have a map on its stack.
     #[inline(never)]
@@ -101,14 +101,14 @@ impl Head {
         let mut map = std::mem::take(&mut self.headers);
         if (1..=MAX_SPARE).contains(&map.capacity()) {
             map.clear();
-            // One is enough: it is taken for one request at a time, unless a handler waits.
+            // One is enough: the map is taken for one request at a time, unless a handler waits.
             let _ = MAPS.try_with(|spare| spare.replace(map));
         }
     }
 }
 
-/// Parses the head at the start of `input` into `head`, which has no headers. Answers whether it
-/// has an end yet; if not, `head` is as it was.
+/// Parses the head at the start of `input` into `head`, which has no headers. Answers whether the
+/// head has an end yet; if not, `head` is unchanged.
 pub(crate) fn parse(input: &[u8], config: &Config, head: &mut Head) -> Result<bool, Reject> {
     let input = &input[..input.len().min(config.max_head_bytes)];
     match input {
@@ -161,8 +161,8 @@ fn version(line: &[u8]) -> Option<(u8, u8, usize)> {
     }
 }
 
-/// What to answer a head of which only the beginning has room: its method is too long, its target,
-/// or all of it.
+/// The answer to a head with only its beginning here: its method is too long, its target, or all of
+/// the head.
 fn too_long(input: &[u8]) -> Reject {
     if input.contains(&b'\n') {
         HEAD_TOO_LARGE
@@ -234,7 +234,7 @@ fn finish(
     Ok(true)
 }
 
-/// What the headers say about the connection and the body.
+/// The headers' statement about the connection and the body.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
@@ -242,7 +242,7 @@ struct Fields {
     /// There is a Transfer-Encoding, with so many codings on all its lines together.
     is_coded: bool,
     codings: usize,
-    /// How often `chunked` is among them, and whether it is the last one.
+    /// The number of `chunked` among them, and whether the last one is `chunked`.
     chunked: usize,
     ends_chunked: bool,
     close: bool,
@@ -286,7 +286,7 @@ impl Fields {
         Ok(())
     }
 
-    /// What they come to for this head, of which the request line is known.
+    /// The result for this head, with a known request line.
     fn decide(&self, head: &mut Head) -> Result<(), Reject> {
         let newer = head.version == Version::HTTP_11;
         if newer && self.hosts == 0 {
@@ -309,7 +309,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Whether the end of a coded body can be found, and chunks are all that it is coded in.
+    /// Whether the end of a coded body can be found, and chunks are the only coding.
     fn check_codings(&self, newer: bool) -> Result<(), Reject> {
         if !newer {
             Err(bad("Transfer-Encoding in an HTTP/1.0 request"))
@@ -372,7 +372,7 @@ pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
     members(list).any(|member| member.eq_ignore_ascii_case(token))
 }
 
-/// What is in a comma-separated list; empty members do not count.
+/// The members of a comma-separated list; empty members do not count.
 fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
@@ -380,7 +380,7 @@ fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Whether a line ends in LF without CR.
 pub(crate) fn has_bare_line_feed(lines: &[u8]) -> bool {
     let Some((first, rest)) = lines.split_first() else { return false };
-    // Without an early end, so that it compiles to vector instructions.
+    // Without an early end, so that this compiles to vector instructions.
     let bare = |bare, (&one, &two)| bare | ((two == b'\n') & (one != b'\r'));
     lines.iter().zip(rest).fold(*first == b'\n', bare)
 }

@@ -24,35 +24,35 @@
 //! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a
 //!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, or a function that writes
 //!   to a [`BodyWriter`].
-//! * [`Listener`] and [`Transport`] are what the server needs of the streams below it. They are
+//! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //!
-//! # What the server sees to
+//! # Duties of the server
 //!
-//! Persistent connections and pipelining, for HTTP/1.0 too where it is asked for; bodies with a
-//! length and in chunks, in both directions; `Expect: 100-continue`; HEAD; the `Date` header; time
-//! and size limits on everything that a client sends; an end of connections that does not lose the
-//! last response.
+//! Persistent connections and pipelining, for HTTP/1.0 too on request; bodies with a length and in
+//! chunks, in both directions; `Expect: 100-continue`; HEAD; the `Date` header; time and size
+//! limits on all input of a client; an end of connections that does not lose the last response.
 //!
-//! It is strict where leniency has let requests be smuggled past proxies. Refused with an error
-//! response, after which the connection ends, are: lines that end in a bare LF, folded headers,
-//! white space before a colon, a missing, second or malformed `Host`, more than one
+//! The server is strict where leniency has let requests be smuggled past proxies. Refused with an
+//! error response, after which the connection ends, are: lines that end in a bare LF, folded
+//! headers, white space before a colon, a missing, second or malformed `Host`, more than one
 //! `Content-Length` or one that is not plain digits, `Content-Length` together with
 //! `Transfer-Encoding`, and any encoding but `chunked`. Tunnels (CONNECT) and protocol upgrades are
 //! not offered.
 //!
-//! The page `docs/evidence/http.md` of the repository counts what it does with several hundred
+//! The page `docs/evidence/http.md` of the repository counts its answers to several hundred
 //! requests, by the RFCs' words.
 //!
 //! # Costs
 //!
 //! The head of a response and a body of at most 16 KiB are written in one call; so are all
-//! responses to requests that arrived together. An idle connection has no buffers: it reads the
-//! first bytes into its fiber's stack, and then takes a buffer that another connection of the
-//! worker has left. So an idle connection holds the pages of its stack that its requests have
-//! touched (two of 4 KiB with a handler that needs little) and about 1 KiB elsewhere: the socket
-//! with its two queues, the fiber, its place and its timer. The kernel's part is not counted.
-//! `bench run http` of the repository measures this, and the time of a request, beside hyper.
+//! responses to requests that arrived together. An idle connection has no buffers: the first bytes
+//! are read into its fiber's stack, and then the connection takes a buffer that another connection
+//! of the worker has left. So an idle connection holds the pages of its stack that its requests
+//! have touched (two of 4 KiB with a handler that needs little) and about 1 KiB elsewhere: the
+//! socket with its two queues, the fiber, its place and its timer. The kernel's part is not
+//! counted. `bench run http` of the repository measures this, and the time of a request, beside
+//! hyper.
 #![forbid(unsafe_code)]
 
 mod authority;

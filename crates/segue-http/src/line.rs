@@ -5,10 +5,10 @@
 //! # The idea
 //!
 //! Responses to requests that came together are gathered and go out in one write. But a handler may
-//! wait, and for what the client does when it has read a response before. So whoever calls a
-//! handler behind finished responses first readies a *flusher*: a fiber of the same worker. It runs
-//! as soon as the connection's fiber is suspended, and not before: so when no handler waits, it
-//! finds nothing to do, or what the batch has left to be sent.
+//! wait, and for an act of the client after an earlier response. So before a handler behind
+//! finished responses is called, a *flusher* is made ready: a fiber of the same worker. The flusher
+//! runs as soon as the connection's fiber is suspended, and not before: so when no handler waits,
+//! there is nothing to do, or the rest of the batch to send.
 //!
 //! ```text
 //!   NONE --a handler is called behind finished responses--> READY --the connection's fiber suspends--+
@@ -20,9 +20,9 @@
 //! ```
 //!
 //! **The wire belongs to one fiber at a time**, by a `RefCell`, as both are of one worker. The
-//! connection's fiber has it for the length of each read and write, and not while it is in a
-//! handler: so a flusher that finds the wire taken may leave, since each read and write begins by
-//! sending all there is. The flusher has it while it writes; the connection's fiber then waits for
+//! connection's fiber has the wire for the length of each read and write, and not during a handler:
+//! so a flusher that finds the wire taken may leave, since each read and write begins by sending
+//! all there is. The flusher has the wire during its writes; the connection's fiber then waits for
 //! the flusher. The flusher sends finished responses alone, and nothing of one that is being
 //! written.
 //!
@@ -54,9 +54,9 @@ impl<T> Line<T> {
 }
 
 impl Line<dyn Transport> {
-    /// The wire, for the fiber of the connection, when the flusher has left it.
+    /// The wire, for the fiber of the connection, when the flusher has left.
     ///
-    /// An error if the caller can't wait for the flusher: since it is panicking.
+    /// An error if the caller can't wait for the flusher: in a panic.
     pub(crate) fn wire(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
         self.wire.try_borrow_mut().or_else(|_| self.wire_after_flusher())
     }
@@ -65,15 +65,15 @@ impl Line<dyn Transport> {
     #[inline(never)]
     fn wire_after_flusher(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
         if let Some(flusher) = self.flusher.take() {
-            // A panic of it is that of its scope. While the caller unwinds it can't be waited for;
-            // it is by the next call.
+            // A panic of the flusher is that of its scope. While the caller unwinds there is no
+            // wait for the flusher; the next call waits.
             let unfinished = shield(|| flusher.join()).err().and_then(JoinError::into_handle);
             *self.flusher.borrow_mut() = unfinished;
         }
         self.wire.try_borrow_mut().map_err(|_| io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Sees to it that finished responses are sent when the calling fiber suspends.
+    /// Has finished responses sent when the calling fiber suspends.
     pub(crate) fn ready_flusher<'s>(&'s self, scope: &'s Scope<'s, '_>) {
         let mut flusher = self.flusher.borrow_mut();
         let is_ready = flusher.as_ref().is_some_and(|flusher| !flusher.is_finished());

@@ -1,5 +1,5 @@
-//! What handlers return: a response with its payload, or whatever converts into one.
-//! Used by programs; the connection loop takes the payload apart.
+//! The results of handlers: a response with its payload, or a value that converts into one. Used by
+//! programs; the connection loop takes the payload apart.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -27,9 +27,9 @@ pub(crate) enum Kind {
     Writer(WriteBody),
 }
 
-/// The body of a response: bytes, a reader, or a function that writes it.
+/// The body of a response: bytes, a reader, or a function that writes.
 ///
-/// Bytes come [`From`] the usual types and have a `Content-Length`. What has no known length is
+/// Bytes come [`From`] the usual types and have a `Content-Length`. A payload of unknown length is
 /// sent in chunks, or to an HTTP/1.0 client until the connection ends.
 ///
 /// ```
@@ -51,10 +51,10 @@ impl Payload {
         Payload(Kind::Shared(Bytes::new()))
     }
 
-    /// What `reader` gives, to its end, sent as it is read.
+    /// The bytes of `reader`, to its end, sent as they are read.
     ///
-    /// If reading fails the connection ends, in such a way that the client notices where the
-    /// protocol allows it.
+    /// After a failed read the connection ends, in such a way that the client notices where the
+    /// protocol allows that.
     ///
     /// ```
     /// use segue_http::{Payload, Server};
@@ -69,7 +69,7 @@ impl Payload {
     /// The first `length` bytes that `reader` gives, sent as they are read, with a
     /// `Content-Length`.
     ///
-    /// If it gives fewer, or reading fails, the connection ends and the client finds the body cut
+    /// If there are fewer, or a read fails, the connection ends and the client finds the body cut
     /// short.
     ///
     /// ```
@@ -89,11 +89,12 @@ impl Payload {
         Payload(Kind::Reader(Some(length), Box::new(reader)))
     }
 
-    /// What `write` writes, sent in chunks as it is written.
+    /// The output of `write`, sent in chunks on the way.
     ///
-    /// Small writes are gathered; [`flush`](io::Write::flush) sends what there is. If `write` fails
-    /// or panics the connection ends without the last chunk, so that the client finds the body cut
-    /// short. To a HEAD request, and with a status that allows no body, `write` is not called.
+    /// Small writes are gathered; [`flush`](io::Write::flush) sends the gathered bytes. If `write`
+    /// fails or panics the connection ends without the last chunk, so that the client finds the
+    /// body cut short. To a HEAD request, and with a status that allows no body, `write` is not
+    /// called.
     ///
     /// ```
     /// use segue_http::{Payload, Server};
@@ -114,7 +115,7 @@ impl Payload {
         Payload(Kind::Writer(Box::new(write)))
     }
 
-    /// The length in bytes, where it is known before sending.
+    /// The length in bytes, where known before sending.
     ///
     /// ```
     /// assert_eq!(segue_http::Payload::from("hello").length(), Some(5));
@@ -178,12 +179,12 @@ impl From<Bytes> for Payload {
     }
 }
 
-/// What a handler may return.
+/// The possible results of a handler.
 ///
 /// Text is sent as `text/plain; charset=utf-8` and bytes as `application/octet-stream`, both with
 /// status 200; a status has an empty body; of a `Result`, either side is sent. An [`io::Error`]
 /// that a request's body gave is sent as [`BodyError::status`], and any other error as 500 without
-/// its text. A full `http::Response` is sent as it is.
+/// its text. A full `http::Response` is sent unchanged.
 ///
 /// ```
 /// use http::StatusCode;
@@ -296,7 +297,7 @@ impl IntoResponse for http::Error {
     }
 }
 
-/// What the client is told when the handler failed.
+/// The client's answer to a failure of the handler.
 pub(crate) fn internal_error() -> Response {
     plain(StatusCode::INTERNAL_SERVER_ERROR, Some(&TEXT), "internal server error".into())
 }

@@ -1,5 +1,4 @@
-//! The server: a handler, its limits, the accept loop and the way to shut it down.
-//! Used by programs.
+//! The server: a handler, its limits, the accept loop and the shutdown. Used by programs.
 //!
 //! # The end
 //!
@@ -10,12 +9,12 @@
 //!   ends --the grace is over, of a shutdown or of the caller--> cancels the requests, waits --> over
 //! ```
 //!
-//! The connections are fibers of a scope that is shielded from the caller: so it is this that asks
-//! their requests, and cancels them. In it each runs under the token of the [`Shutdown`] for
-//! requests, too, which reaches them without anybody's help: a handler that computes sees at once
-//! that it is asked. The accept loop runs under two other tokens alone, that of the shutdown for
-//! accepting, and one that a *watcher* cancels: a daemon in the caller's own context, which waits
-//! until that is asked to finish, or cancelled.
+//! The connections are fibers of a scope that is shielded from the caller: so this scope asks their
+//! requests, and cancels them. There each runs under the token of the [`Shutdown`] for requests,
+//! too, which reaches them without anybody's help: a handler that computes sees the request at
+//! once. The accept loop runs under two other tokens alone, that of the shutdown for accepting, and
+//! one that a *watcher* cancels: a daemon in the caller's own context, which waits until that is
+//! asked to finish, or cancelled.
 
 use std::fmt;
 use std::io;
@@ -34,12 +33,12 @@ use crate::transport::{Listener, Transport};
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// An HTTP/1.1 server: a handler, and the limits it is called within.
+/// An HTTP/1.1 server: a handler, and the limits for its calls.
 ///
-/// The handler is an ordinary function from a request to a response. It is called in the fiber of
-/// its connection, for one request of that connection after the other, and for those of different
-/// connections at the same time; it may wait as it likes. It may borrow from its surroundings, as
-/// [`serve`](Self::serve) returns only after every connection has ended.
+/// The handler is an ordinary function from a request to a response. The handler is called in the
+/// fiber of its connection, for one request of that connection after the other, and for those of
+/// different connections at the same time; waits are allowed. It may borrow from its surroundings,
+/// as [`serve`](Self::serve) returns only after every connection has ended.
 ///
 /// A handler that panics answers its request with 500 and ends that connection; nothing else is
 /// affected.
@@ -91,8 +90,7 @@ pub struct Server<'h> {
 }
 
 impl<'h> Server<'h> {
-    /// A server that answers each request with what `handler` returns for it, within the default
-    /// limits.
+    /// A server that answers each request with the result of `handler`, within the default limits.
     ///
     /// ```
     /// use segue_http::Server;
@@ -138,7 +136,7 @@ impl<'h> Server<'h> {
     }
 
     /// Has this handle, which was made before, shut the server down: so that the handler can have
-    /// it, or one handle ends several servers.
+    /// the handle, or one handle ends several servers.
     ///
     /// ```
     /// use segue_http::{Request, Server, Shutdown};
@@ -171,12 +169,12 @@ impl<'h> Server<'h> {
     /// After [`Shutdown::shutdown`] the listener is dropped, connections without a request end, and
     /// requests that were begun are asked to finish: their responses say `Connection: close`. Then
     /// `serve` returns. A handler is not cancelled; one that never returns keeps the server from
-    /// ending, unless it has a [grace](Shutdown::shutdown_within).
+    /// ending, except with a [grace](Shutdown::shutdown_within).
     ///
     /// # Cancellation
     /// Cancelling the caller shuts down in the same way, for this call; the result is then the
-    /// error. A caller that is asked to finish shuts down, too; if it is cancelled after that,
-    /// its grace is over, and the handlers are cancelled.
+    /// error. A caller that is asked to finish shuts down, too; after its cancellation the grace is
+    /// over, and the handlers are cancelled.
     ///
     /// # Errors
     /// [`Cancelled`] inside an [`io::Error`] if the caller was cancelled before the server had been
@@ -244,7 +242,8 @@ impl<'h> Server<'h> {
                         Ok(place) => place,
                         Err(cancelled) => return cancelled.into(),
                     };
-                    // It will lie where it starts: beside as few others as can be.
+                    // This fiber will stay at the place of its start: beside as few others as can
+                    // be.
                     let spread = segue_core::Builder::new().attribute(segue_core::Spread);
                     let connection = spread.spawn_in(scope, move || {
                         let requests = &self.shutdown.requests;
@@ -254,7 +253,7 @@ impl<'h> Server<'h> {
                         // panic, which has been reported.
                         segue_core::unwind::contain(|| requests.run(serve));
                     });
-                    // The scope waits for it.
+                    // The scope waits for this fiber.
                     drop(connection);
                 }
                 Err(error) if is_fatal(&error) => return error,
@@ -269,17 +268,17 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Serves one connection in the calling fiber, until it ends.
+    /// Serves one connection in the calling fiber, to its end.
     ///
     /// [Shutting the server down](Shutdown) ends the connection as well, in the same way as those
     /// of [`serve`](Self::serve).
     ///
     /// # Cancellation
-    /// A request that was begun is finished, and its connection ends after it.
+    /// A request that was begun is finished, and its connection ends afterwards.
     ///
     /// # Errors
     /// The transport's, cancellation included, or that of a response that could not be completed.
-    /// What the client does wrong within HTTP is answered and is no error here, and neither is a
+    /// The client's mistakes within HTTP are answered and are no error here, and neither is a
     /// shutdown.
     ///
     /// ```no_run
@@ -307,8 +306,7 @@ impl fmt::Debug for Server<'_> {
     }
 }
 
-/// Stops accepting when it is dropped: also if the watcher that has it is cancelled before it has
-/// begun.
+/// Stops accepting in its drop: also if the watcher that has this is cancelled before its start.
 struct Stops(CancelToken);
 
 impl Drop for Stops {
@@ -317,8 +315,8 @@ impl Drop for Stops {
     }
 }
 
-/// Stops accepting when the caller is to finish, or cancelled; and cancels the requests when it is
-/// cancelled after it was asked: then its grace is over. Run in the caller's context.
+/// Stops accepting when the caller is to finish, or cancelled; and cancels the requests at a
+/// cancellation after that request: then the grace is over. Run in the caller's context.
 fn watch(asked: &AtomicBool, stops: Stops, requests: &CancelToken) {
     if finishing_source().wait().is_err() || is_cancelled() {
         return;
@@ -345,8 +343,8 @@ fn is_of_one_client(error: &io::Error) -> bool {
 
 /// Shuts servers down, from anywhere: from a handler, another fiber, another thread.
 ///
-/// [Made by a server](Server::shutdown_handle), or before it, and then
-/// [given to it](Server::with_shutdown). Clones are the same handle, which may outlive the server.
+/// [Made by a server](Server::shutdown_handle), or earlier, and then [given to
+/// it](Server::with_shutdown). Clones are the same handle, which may outlive the server.
 ///
 /// ```
 /// let server = segue_http::Server::new(|_| "hello");
@@ -364,7 +362,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A handle that shuts down whatever server it is [given to](Server::with_shutdown).
+    /// A handle that shuts down each server that is [given](Server::with_shutdown).
     ///
     /// ```
     /// use segue_http::{Server, Shutdown};
@@ -383,7 +381,7 @@ impl Shutdown {
     /// Tells the server to stop, and the requests that were begun to finish, and cancels nothing of
     /// these. Never waits; again has no effect.
     ///
-    /// A server that is shut down stays so: serving with it again returns at once.
+    /// A server that is shut down stays so: serving again returns at once.
     ///
     /// ```
     /// let server = segue_http::Server::new(|_| "hello");
@@ -428,7 +426,7 @@ impl Shutdown {
     }
 
     /// Whether the server was told to stop. A handler that goes on for long can ask; or wait for
-    /// it, by [`finishing_source`].
+    /// that, by [`finishing_source`].
     ///
     /// ```
     /// let server = segue_http::Server::new(|_| "hello");

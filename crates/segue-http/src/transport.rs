@@ -1,5 +1,5 @@
-//! What a connection needs of the stream below it, and a server of its listener.
-//! Implemented here for TCP and Unix sockets; by programs for TLS streams and tests.
+//! The demands of a connection on the stream below, and of a server on its listener. Implemented
+//! here for TCP and Unix sockets; by programs for TLS streams and tests.
 
 use segue_io::net::Stream;
 use segue_io::net::protocol::Protocol;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// A byte stream in both directions, with limits on how long it waits.
+/// A byte stream in both directions, with time limits of its waits.
 ///
 /// `read` returns zero when the client has ended its direction. A read or write that waits longer
 /// than the time set fails with [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`]. Any
@@ -53,22 +53,22 @@ pub trait Transport: io::Read + io::Write {
     /// An error ends the connection.
     fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()>;
 
-    /// Ends the direction to the client: it reads the end of the stream after what was written. A
-    /// stream of TLS sends what says so, and ends the one below.
+    /// Ends the direction to the client: the client reads the end of the stream after all output. A
+    /// stream of TLS sends its close, and ends the one below.
     ///
     /// # Errors
     /// An error ends the connection without further ado.
     fn shutdown_write(&mut self) -> io::Result<()>;
 
-    /// Whether what is sent is secured, as by TLS. It is not unless the stream says so.
+    /// Whether the bytes are secured, as by TLS. By default they are not.
     ///
     /// A request for an `https` URI, in absolute form, is refused on a stream that is not.
     fn is_secure(&self) -> bool {
         false
     }
 
-    /// The time by which this stream's limits are counted: the clock of the caller's scheduler,
-    /// unless it has its own.
+    /// The time by which this stream's limits are counted: the clock of the caller's scheduler, if
+    /// there is no other.
     fn now(&self) -> Instant {
         segue_core::now()
     }
@@ -107,7 +107,7 @@ impl Transport for std::net::TcpStream {
 /// Where a server's connections come from.
 ///
 /// A listener that wraps another one is a few lines: accept, then wrap. A slow handshake does not
-/// belong into `accept`, where all other clients wait for it; put it off to the first read.
+/// belong into `accept`, where all other clients wait; put the handshake off to the first read.
 ///
 /// ```
 /// use std::io;
@@ -136,8 +136,8 @@ pub trait Listener {
     /// the same.
     ///
     /// # Errors
-    /// After an error of kind [`io::ErrorKind::InvalidInput`] the server stops and returns it;
-    /// after any other one, such as too many open files, it pauses and goes on.
+    /// After an error of kind [`io::ErrorKind::InvalidInput`] the server stops and returns that;
+    /// after any other one, such as too many open files, the server pauses and goes on.
     fn accept(&self) -> io::Result<Self::Stream>;
 }
 
@@ -147,7 +147,7 @@ impl Listener for segue_io::net::TcpListener {
 
     fn accept(&self) -> io::Result<Self::Stream> {
         let (stream, _) = segue_io::net::TcpListener::accept(self)?;
-        // It fails only on a connection that is over, which its first read finds out.
+        // A failure means a connection that is over, which its first read finds.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::transport::Transport;
 
-/// What a buffer begins with.
+/// The size of a new buffer.
 pub(crate) const SMALL: usize = 4 << 10;
-/// How much of a request an idle connection can take in at once: it has no larger buffer.
+/// The length of a request that an idle connection can take in at once: there is no larger buffer.
 const FIRST: usize = 512;
 /// How many buffers of each kind a thread keeps for whichever connection needs one next, and how
 /// large ones.
@@ -17,11 +17,11 @@ const SPARE: usize = 32;
 const SPARE_SIZE: usize = MEDIUM;
 /// How much room a read gets while a body arrives.
 pub(crate) const MEDIUM: usize = 16 << 10;
-/// Output is sent once it has grown beyond this.
+/// Output beyond this length is sent.
 pub(crate) const HIGH_WATER: usize = 64 << 10;
 /// A body up to this size is copied behind its head, so that one write sends both.
 pub(crate) const COPY_LIMIT: usize = 16 << 10;
-/// The shortest limit of a wait, for what needs none.
+/// The shortest limit of a wait, for calls that need none.
 pub(crate) const AT_ONCE: Duration = Duration::from_nanos(1);
 /// How much a slow client must take within each write time-out.
 const PACE: usize = 256 << 10;
@@ -38,7 +38,7 @@ thread_local! {
     static BUFFERS: RefCell<Spare> = const { RefCell::new(Spare { input: Vec::new(), out: Vec::new() }) };
 }
 
-/// Has `f` change the thread's buffers; nothing comes of it while the thread ends.
+/// Has `f` change the thread's buffers; without an effect while the thread ends.
 fn with_spare<T: Default>(f: impl FnOnce(&mut Spare) -> T) -> T {
     BUFFERS.try_with(|spare| f(&mut spare.borrow_mut())).unwrap_or_default()
 }
@@ -55,14 +55,14 @@ pub(crate) struct Wire<T: ?Sized> {
     input: Vec<u8>,
     start: usize,
     end: usize,
-    /// What the beginning of a request is read into. Not on the fiber's stack: the frames of an
-    /// idle wait are to fit into a page.
+    /// The room for the beginning of a request. Not on the fiber's stack: the frames of an idle
+    /// wait are to fit into a page.
     first: Box<[u8; FIRST]>,
     /// Written but not sent.
     pub(crate) out: Vec<u8>,
     /// How much of that belongs to responses that are finished.
     pub(crate) finished: usize,
-    /// Where in it the prefix of the open chunk is, if one is open.
+    /// The place of the prefix of the open chunk, if one is open.
     pub(crate) open: Option<usize>,
     /// Why finished responses could not be sent, of which the next read or write tells.
     failed: Option<io::Error>,
@@ -93,7 +93,7 @@ impl<T> Wire<T> {
 }
 
 impl Wire<dyn Transport> {
-    /// What has arrived and is not consumed.
+    /// The input that is not consumed.
     pub(crate) fn arrived(&self) -> &[u8] {
         &self.input[self.start..self.end]
     }
@@ -108,8 +108,8 @@ impl Wire<dyn Transport> {
         }
     }
 
-    /// Sends what is written, then waits at most `time` for more input, with room for `room` bytes
-    /// of it including what has arrived already. Zero is the end of the stream.
+    /// Sends the output, then waits at most `time` for more input, with room for `room` bytes
+    /// including the present input. Zero is the end of the stream.
     pub(crate) fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
         self.flush()?;
         self.make_room(room);
@@ -119,8 +119,8 @@ impl Wire<dyn Transport> {
         Ok(count)
     }
 
-    /// Sends what is written, then waits at most `time` for input straight into `dst`.
-    /// Nothing may have arrived and be left unconsumed.
+    /// Sends the output, then waits at most `time` for input straight into `dst`. Nothing may have
+    /// arrived and be left unconsumed.
     pub(crate) fn read_past(&mut self, dst: &mut [u8], time: Duration) -> io::Result<usize> {
         debug_assert!(self.arrived().is_empty());
         self.flush()?;
@@ -191,17 +191,17 @@ impl Wire<dyn Transport> {
         limit(time, read_limit, |limit| transport.set_read_timeout(limit))
     }
 
-    /// Sends what is written.
+    /// Sends the output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.send(&[])
     }
 
-    /// Sends what is written if it has become much, or nothing can be sent any more.
+    /// Sends the output if there is much, or nothing can be sent any more.
     pub(crate) fn flush_if_much(&mut self) -> io::Result<()> {
         if self.out.len() > HIGH_WATER || self.failed.is_some() { self.flush() } else { Ok(()) }
     }
 
-    /// Sends what is written and `bytes` behind it, without copying them.
+    /// Sends the output and then `bytes`, without a copy of them.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.failed.is_some() {
             return Err(self.failure());
@@ -217,7 +217,7 @@ impl Wire<dyn Transport> {
         result
     }
 
-    /// Sends the responses that are finished, and keeps what is written behind them.
+    /// Sends the responses that are finished, and keeps the rest.
     pub(crate) fn flush_finished(&mut self) {
         if self.finished == 0 || self.failed.is_some() {
             return;
@@ -254,7 +254,7 @@ impl Wire<dyn Transport> {
                 None => self.write_timeout,
                 Some(deadline) => std::time::Instant::saturating_duration_since(&deadline, self.transport.now()),
             };
-            // Also when the time is over: what the client has taken by now counts.
+            // Also when the time is over: the bytes taken by now count.
             limit(time.max(AT_ONCE), &mut self.write_limit, |limit| self.transport.set_write_timeout(limit))?;
             let count = match left {
                 [one] => retry(|| self.transport.write(one))?,
@@ -279,7 +279,7 @@ impl Wire<dyn Transport> {
     }
 }
 
-/// Sets a time limit, if it is another than the last. No time left is a time-out already.
+/// Sets a time limit, if different from the last. No time left is a time-out already.
 fn limit(time: Duration, last: &mut Duration, set: impl FnOnce(Option<Duration>) -> io::Result<()>) -> io::Result<()> {
     if time.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
