@@ -1,12 +1,12 @@
 //! Where stacks come from: slots of one reservation, numbered, handed out in chunks and taken back.
 //!
-//! Used by [`StackPool`](crate::StackPool), which is what a worker holds; a [`Stack`] returns here
-//! when it is dropped anywhere else.
+//! Used by [`StackPool`](crate::StackPool), which a worker holds; a [`Stack`] that is dropped
+//! anywhere else returns here.
 //!
 //! A slot is in exactly one place: never used yet (its number is at least `fresh`), in `warm`
-//! (given back with whatever memory it has), in `cold` (given back, its memory returned to the
-//! kernel), or owned by one [`Stack`]. Everything here is bookkeeping over numbers under one lock,
-//! taken once for a chunk; what a number means in memory is the business of the host's `Region`.
+//! (given back with its memory), in `cold` (given back, its memory returned to the kernel), or
+//! owned by one [`Stack`]. Everything here is bookkeeping over numbers under one lock, taken once
+//! for a chunk; the place of a number in memory is the business of the host's `Region`.
 
 #![allow(unsafe_code)] // A stack is an address.
 
@@ -22,9 +22,9 @@ use crate::host::{self, Region};
 
 /// A reservation of address space in slots of one size, each a stack with its guard.
 ///
-/// Made once and shared by the pools of all workers. It lives as long as any of its stacks; a stack
-/// that is leaked by a coroutine (see [`leaked_stacks`](crate::leaked_stacks)) therefore keeps it
-/// for ever.
+/// Made once and shared by the pools of all workers. The arena lives as long as any of its stacks;
+/// a stack that is leaked by a coroutine (see [`leaked_stacks`](crate::leaked_stacks)) therefore
+/// keeps its arena for ever.
 pub struct StackArena {
     region: Region,
     pub(crate) layout: Layout,
@@ -44,8 +44,8 @@ impl StackArena {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` says what is wrong with the configuration; otherwise the reservation was
-    /// refused, and the error says how large it was.
+    /// `InvalidInput` names the fault of the configuration; otherwise the reservation was refused,
+    /// and the error says how large that was.
     pub fn new(config: StackConfig) -> io::Result<Arc<StackArena>> {
         let mut layout = config.layout(host::page_size())?;
         let region = Region::reserve(&mut layout)?;
@@ -57,7 +57,8 @@ impl StackArena {
         self.layout.slot_size()
     }
 
-    /// What a function can use of a stack, in bytes; coroutine and header take a few hundred of it.
+    /// The bytes of a stack that a function can use; coroutine and header take a few hundred of
+    /// them.
     pub fn usable_size(&self) -> usize {
         self.layout.usable()
     }
@@ -85,7 +86,7 @@ impl StackArena {
         let Slots { fresh, warm, cold } = &mut *slots;
         let known = want.min(warm.len() + cold.len());
         if known > 0 {
-            // The pool takes from the end, so what is warm goes there.
+            // The pool takes from the end, so warm slots go there.
             let of_warm = known.min(warm.len());
             let of_cold = known - of_warm;
             let numbers = cold.drain(cold.len() - of_cold..).chain(warm.drain(warm.len() - of_warm..));
@@ -120,7 +121,8 @@ impl StackArena {
         self.slots().cold.extend(numbers);
     }
 
-    /// Takes back one stack with its memory; when these become many, the oldest half loses it.
+    /// Takes back one stack with its memory; when these become many, the oldest half loses its
+    /// memory.
     fn take_back_warm(&self, number: u32) {
         let mut slots = self.slots();
         slots.warm.push(number);
@@ -146,14 +148,14 @@ impl fmt::Debug for StackArena {
 
 /// One stack: the sole owner of its slot. Dropped, the slot returns to the arena.
 pub struct Stack {
-    /// The coloured top of its slot, by which the slot is known: the new coroutine needs it at
+    /// The coloured top of its slot, which identifies the slot: the new coroutine needs that at
     /// once.
     top: NonNull<u8>,
     arena: Arc<StackArena>,
 }
 
-// SAFETY: the address is that of memory which the stack owns, and does not change; it is the
-// region's, which may be shared.
+// SAFETY: the address is that of memory which the stack owns, and does not change; the memory is
+// the region's, which may be shared.
 unsafe impl Send for Stack {}
 // SAFETY: as above; nothing is written through a shared stack.
 unsafe impl Sync for Stack {}
@@ -164,7 +166,7 @@ impl Stack {
         self.slot() as usize
     }
 
-    /// The arena it belongs to.
+    /// The arena of this stack.
     pub fn arena(&self) -> &Arc<StackArena> {
         &self.arena
     }
@@ -189,7 +191,7 @@ impl Stack {
     fn into_number(self) -> u32 {
         let number = self.slot();
         let this = ManuallyDrop::new(self);
-        // SAFETY: it is moved out once, as nobody sees `this` any more.
+        // SAFETY: the field is moved out once, as nobody sees `this` any more.
         drop(unsafe { ptr::read(&raw const this.arena) });
         number
     }

@@ -3,8 +3,8 @@
 //! Used by both hosts, which make these, and by reports: of a deadlock, of a monitor of workers, of
 //! a test.
 //!
-//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. What is
-//! expensive, reading the program's file to find functions and lines, is done when it is printed.
+//! A backtrace is taken in a fraction of a microsecond a stack and is a few numbers. The expensive
+//! part, reading the program's file to find functions and lines, is done in the print.
 
 use crate::host;
 use std::fmt;
@@ -12,11 +12,11 @@ use std::fmt;
 /// Where a suspended coroutine rests, or a thread was: the addresses of its calls, stack by stack,
 /// innermost first.
 ///
-/// It has more than one stack where code on one coroutine's stack resumed another: a fiber in the
-/// middle of a generator, say. Printed, it names the program's functions, as far as it has symbols
-/// (it has, unless it was stripped); with the feature `lines` also files, lines and inlined calls,
-/// as far as it has debug information. Printing takes milliseconds, and no lock but what is printed
-/// to.
+/// A backtrace has more than one stack where code on one coroutine's stack resumed another: a fiber
+/// in the middle of a generator, say. A printed one names the program's functions, as far as there
+/// are symbols (there are some, except in a stripped program); with the feature `lines` also files,
+/// lines and inlined calls, as far as there is debug information. A print takes milliseconds, and
+/// no lock but the output's.
 ///
 /// Two backtraces are equal if all addresses are, and the names of the coroutines.
 ///
@@ -33,7 +33,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backtrace {
     stacks: Vec<StackTrace>,
-    /// What is to be known beside the stacks: why there are none, or that there are more.
+    /// The remark beside the stacks: why there are none, or that there are more.
     note: Option<&'static str>,
 }
 
@@ -53,7 +53,7 @@ pub enum StackOwner {
     Coroutine {
         /// Its number.
         id: u64,
-        /// Its name; empty if it was given none.
+        /// Its name; empty without one.
         name: String,
     },
     /// A coroutine's that was given no label: the body of an effect handler or of a generator.
@@ -92,7 +92,7 @@ impl Backtrace {
         self
     }
 
-    /// What is to be known beside the stacks: why there are none, or that there are more of them.
+    /// The remark beside the stacks: why there are none, or that there are more of them.
     pub fn note(&self) -> Option<&str> {
         self.note
     }
@@ -109,15 +109,15 @@ impl StackTrace {
         &self.owner
     }
 
-    /// An address within each call that has not returned, innermost first; it is the address to
-    /// look up, and not the one to which the call returns. The innermost may be the instruction
-    /// that is next.
+    /// An address within each call that has not returned, innermost first: the address to look up,
+    /// and not the one to which the call returns. The innermost may be the instruction that is
+    /// next.
     pub fn addresses(&self) -> &[usize] {
         &self.addresses
     }
 
     /// Whether the trace goes down to the stack's first call. It does not if the stack was too deep
-    /// to be copied, or goes through code without unwind tables.
+    /// for a copy, or goes through code without unwind tables.
     pub fn is_whole(&self) -> bool {
         self.whole
     }

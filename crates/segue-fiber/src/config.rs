@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The least that may remain of a slot once its guard pages are taken off.
 const LEAST_USABLE: usize = 16 * 1024;
 
-/// The largest slot: beyond it a reservation for even a few stacks becomes unreasonable.
+/// The largest slot: beyond that a reservation for even a few stacks becomes unreasonable.
 const LARGEST_SLOT: usize = 1 << 30;
 
-/// The largest reservation, half of what a process can address on the smallest 64-bit layout we
+/// The largest reservation, half of a process's address space on the smallest 64-bit layout we
 /// support.
 const LARGEST_RESERVATION: usize = 1 << 46;
 
 /// The slot size if nobody says anything.
 const DEFAULT_SLOT: usize = 256 * 1024;
 
-/// What the process has said; 0 if nothing. A number by itself: relaxed.
+/// The process's setting; 0 without one. A number by itself: relaxed.
 static CHOSEN_SLOT: AtomicUsize = AtomicUsize::new(0);
 
-/// Where a program's user says it.
+/// The variable for a program's user.
 const VARIABLE: &str = "SEGUE_STACK_SIZE";
 
-/// What is reserved when nobody said how many slots are wanted. Address space, not memory.
+/// The reservation when nobody said how many slots are wanted. Address space, not memory.
 const DEFAULT_RESERVATION: usize = 256 << 30;
 
 /// The size, number and guarding of stacks; a builder for
@@ -67,7 +67,7 @@ impl StackConfig {
     ///
     /// # Panics
     ///
-    /// If the environment variable `SEGUE_STACK_SIZE` is set to what is no size.
+    /// If the environment variable `SEGUE_STACK_SIZE` is set to anything but a size.
     pub fn new() -> Self {
         Self { slot_size: default_slot(), max_slots: None, guard_pages: 4, keep_warm: 16, mprotect_guards: false }
     }
@@ -75,11 +75,11 @@ impl StackConfig {
     /// Sets the slot size of every configuration that this process makes from now on without saying
     /// another.
     ///
-    /// So it is that of `run`, of the default runtime behind plain threads, of generators, of
+    /// So this is the size of `run`, of the default runtime behind plain threads, of generators, of
     /// handled computations and of hosted fibers, as long as none of them was started before: call
-    /// it first in `main`. The environment variable `SEGUE_STACK_SIZE` (`512K`, `4M`, or bytes;
-    /// rounded up to a power of two) does the same from outside, for what the program leaves open.
-    /// Without either it is 256 KiB.
+    /// this first in `main`. The environment variable `SEGUE_STACK_SIZE` (`512K`, `4M`, or bytes;
+    /// rounded up to a power of two) does the same from outside, where the program leaves the size
+    /// open. Without either the size is 256 KiB.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl StackConfig {
     /// Slots in which a function can use so many bytes: the next larger size.
     pub(crate) fn of_usable(bytes: usize) -> io::Result<Self> {
         let config = Self::new();
-        // Header and function are on it as well.
+        // Header and function lie there as well.
         let least = bytes.saturating_add(config.guard_pages * host::page_size() + 4096).max(32 * 1024);
         match least.checked_next_power_of_two() {
             Some(slot) if slot <= LARGEST_SLOT => Ok(config.slot_size(slot)),
@@ -114,7 +114,7 @@ impl StackConfig {
     }
 
     /// Address space per stack in bytes, guard pages included: a power of two. Default: 256 KiB, or
-    /// what the process [has said](Self::set_default_slot_size).
+    /// the size that the process [has set](Self::set_default_slot_size).
     ///
     /// 64 KiB suits millions of small fibers, 1 MiB and more deep recursion. Memory is only taken
     /// for pages that are touched, but page tables cost 8 bytes for each 4 KiB page in the
@@ -124,8 +124,8 @@ impl StackConfig {
         self
     }
 
-    /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into what the
-    /// process may still map if that is less.
+    /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into the rest
+    /// of the process's address space if that is less.
     pub fn max_slots(mut self, slots: usize) -> Self {
         self.max_slots = Some(slots);
         self
@@ -133,15 +133,15 @@ impl StackConfig {
 
     /// Inaccessible pages at the bottom of each slot. Default: 4, at least 1.
     ///
-    /// Rust code touches each page of a large frame in order, so one page would do for it. Foreign
-    /// code need not, and a frame larger than the guard can step over it.
+    /// Rust code touches each page of a large frame in order, so one page would do. Foreign code
+    /// need not, and a frame larger than the guard can step over that guard.
     pub fn guard_pages(mut self, pages: usize) -> Self {
         self.guard_pages = pages;
         self
     }
 
-    /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory when it is
-    /// trimmed, and how many the arena itself keeps. Default: 16.
+    /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory at a trim,
+    /// and how many the arena itself keeps. Default: 16.
     pub fn keep_warm(mut self, stacks: usize) -> Self {
         self.keep_warm = stacks;
         self
@@ -149,15 +149,15 @@ impl StackConfig {
 
     /// Guard by `mprotect` even where the kernel has lightweight guards. Default: no.
     ///
-    /// It is what happens by itself on kernels before 6.13 and under `mlockall`. Each such guard
-    /// splits a mapping, of which a process may have 65,530, so there can be at most 28,000 stacks
-    /// in the process.
+    /// This happens by itself on kernels before 6.13 and under `mlockall`. Each such guard splits a
+    /// mapping, of which a process may have 65,530, so there can be at most 28,000 stacks in the
+    /// process.
     pub fn mprotect_guards(mut self, yes: bool) -> Self {
         self.mprotect_guards = yes;
         self
     }
 
-    /// Checks everything and computes what follows from it.
+    /// Checks everything and computes the layout.
     pub(crate) fn layout(&self, page: usize) -> io::Result<Layout> {
         let slot = self.slot_size;
         if !slot.is_power_of_two() {
@@ -250,7 +250,7 @@ pub(crate) struct Layout {
     /// 35 ns a yield among 1,000 fibers, 210 instead of 145 among 100,000).
     #[cfg_attr(feature = "threads", expect(dead_code, reason = "there a slot is a thread's stack"))]
     pub stride: usize,
-    /// Bytes of guard at the bottom of each slot: at least a page, a multiple of it.
+    /// Bytes of guard at the bottom of each slot: at least a page, or a multiple.
     pub guard: usize,
     /// Nobody asked for this many slots: a smaller reservation will do.
     pub may_shrink: bool,

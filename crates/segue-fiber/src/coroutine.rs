@@ -1,7 +1,7 @@
 //! A coroutine's handle: one pointer to the cell with its header, the same on either host.
 //!
-//! Used by schedulers, through the crate's root; by `effect` and `generator`, which put what they
-//! need into the header. A host supplies what is behind the header ([`Core`]), what switches
+//! Used by schedulers, through the crate's root; by `effect` and `generator`, which put their data
+//! into the header. A host supplies the part behind the header ([`Core`]), the switches
 //! ([`RawCoroutine`]), and four functions: `place`, `take_apart`, `into_stack`, `let_go`.
 //!
 //! # States
@@ -10,19 +10,20 @@
 //! being captured, below), *suspended*, *returned*. `resume` goes from new or suspended to running,
 //! `suspend` and the end of the function go back. `finish` and `into_stack` want returned. `drop`
 //! looks: new drops function, header and stack; returned drops header and stack; suspended leaks.
-//! Running is seen by nobody: `resume` borrows the handle, and who passes a turn on answers for it.
+//! No other code sees a running coroutine: `resume` borrows the handle, and the code that passes a
+//! turn on answers for that.
 //!
 //! # Access to the cell
 //!
 //! A reference to the whole cell never exists: each part is reached through the raw pointer. The
-//! code inside reads the header (shared), as does the owner of the handle; it is moved out or
-//! dropped when the function has returned. The core is the host's.
+//! code inside reads the header (shared), as does the owner of the handle; the header is moved out
+//! or dropped when the function has returned. The core is the host's.
 //!
 //! # Suspending an outer coroutine
 //!
 //! When A resumed B, code on B's stack may suspend A: A's resumer goes on, B is *captured*, still
-//! running as far as B's object is concerned, so that nobody can resume it; resuming A continues on
-//! B's stack. This is what an effect handler does. It costs the same at any depth.
+//! running as far as B's object is concerned, so that nobody can resume B; resuming A continues on
+//! B's stack. An effect handler does this. The cost is the same at any depth.
 
 #![allow(unsafe_code)] // The cell is reached by its address, from inside and from outside.
 
@@ -39,7 +40,7 @@ use crate::outcome::{Main, Step};
 use segue_core::chain;
 use segue_core::switch::Switch;
 
-/// Switches to where nothing of what surrounds the caller is in place.
+/// Switches to a place where none of the caller's surroundings are in place.
 #[inline(always)]
 fn without_surroundings<T>(switch: impl Fn() -> T) -> T {
     #[cold]
@@ -61,7 +62,7 @@ pub(crate) const fn may_be_header<H>() -> bool {
     size_of::<H>() <= LARGEST_HEADER && align_of::<H>() <= LARGEST_ALIGNMENT
 }
 
-/// What is at the address that stands for a coroutine. `repr(C)` puts the header at its start.
+/// The cell at the address that stands for a coroutine. `repr(C)` puts the header at its start.
 #[repr(C)]
 pub(crate) struct Cell<H> {
     pub header: H,
@@ -70,8 +71,9 @@ pub(crate) struct Cell<H> {
 
 /// A function on a stack of its own, with a header `H` kept at the top of that stack.
 ///
-/// It is one pointer. It stays on its thread. Dropped before its first resume or after its end, it
-/// drops what it has; dropped while suspended, it leaks its stack with all that is on it, see
+/// A coroutine is one pointer, and stays on its thread. A handle that is dropped before the first
+/// resume drops function, header and stack, after the end header and stack; a handle that is
+/// dropped while its coroutine is suspended leaks the stack with all frames there, see
 /// [`leaked_stacks`](crate::leaked_stacks).
 ///
 /// ```compile_fail,E0277
@@ -92,7 +94,7 @@ impl<H> Coroutine<H> {
     /// header has at most 1 KiB and an alignment of at most 64, which is checked when the program
     /// is compiled.
     ///
-    /// `main` must not panic: it has no caller. If a panic leaves it, the process aborts.
+    /// `main` must not panic: there is no caller. If a panic leaves `main`, the process aborts.
     #[inline]
     pub fn new<F: FnOnce(&H) + 'static>(stack: Stack, header: H, main: F) -> Coroutine<H>
     where
@@ -103,12 +105,12 @@ impl<H> Coroutine<H> {
         Coroutine { cell: unsafe { host::place(stack, header, main) }, _header: PhantomData }
     }
 
-    /// As [`new`](Self::new), for what borrows.
+    /// As [`new`](Self::new), for closures that borrow.
     ///
     /// # Safety
     ///
-    /// [`may_be_header`] is true of `H`. The coroutine is not resumed after what `header` and
-    /// `main` borrow has ended, and neither dropped before it was started.
+    /// [`may_be_header`] is true of `H`. The coroutine is not resumed after the end of the data
+    /// that `header` and `main` borrow, and not dropped before its start.
     #[inline]
     pub(crate) unsafe fn new_borrowing(stack: Stack, header: H, main: impl Main<H>) -> Self {
         debug_assert!(may_be_header::<H>());
@@ -127,7 +129,7 @@ impl<H> Coroutine<H> {
     /// [`from_header`](Self::from_header).
     ///
     /// Valid until the coroutine is dropped or [finished](Self::finish). A pointer made from a
-    /// reference to the header will not do: it may be used for the header alone.
+    /// reference to the header will not do: such a pointer may be used for the header alone.
     #[inline]
     pub fn header_ptr(&self) -> NonNull<H> {
         // The header is the cell's first field.
@@ -149,35 +151,36 @@ impl<H> Coroutine<H> {
     ///
     /// - `header` came from [`into_header`](Self::into_header) or [`header_ptr`](Self::header_ptr),
     ///   of the same `H`, and the coroutine was neither dropped nor finished since.
-    /// - No other handle to the coroutine is used while this one is, which includes the whole time
-    ///   that it runs inside `resume`. Only one is ever dropped or finished, and not while it runs.
-    ///   Making a temporary one in `ManuallyDrop`, to resume through, is fine.
+    /// - No other handle to the coroutine is used while this one is, which includes its whole time
+    ///   inside `resume`. Only one is ever dropped or finished, and not during a run. Making a
+    ///   temporary one in `ManuallyDrop`, to resume through, is fine.
     /// - The thread is the one which created the coroutine.
     #[inline]
     pub unsafe fn from_header(header: NonNull<H>) -> Coroutine<H> {
         Coroutine { cell: header.cast(), _header: PhantomData }
     }
 
-    /// What switches need of the coroutine, whatever its header.
+    /// The part of the coroutine that switches need, with any header.
     #[inline]
     pub(crate) fn raw(&self) -> RawCoroutine {
         // SAFETY: a cell.
         unsafe { raw_of(self.cell) }
     }
 
-    /// Runs the coroutine until it is suspended or its function returns.
+    /// Runs the coroutine to its suspension or to the return of its function.
     ///
-    /// Effect handlers around this call are not those of what runs inside; see
+    /// Effect handlers around this call are not those of the code inside; see
     /// [`effect`](crate::effect).
     ///
     /// # Panics
     ///
-    /// When it has returned already. With the feature `threads`, when there are no more threads.
+    /// In a coroutine that has returned already. With the feature `threads`, when there are no more
+    /// threads.
     #[inline]
     pub fn resume(&mut self) -> Step {
         let raw = self.raw();
-        // SAFETY: the handle is borrowed until this returns: nobody else resumes the coroutine or
-        // ends it.
+        // SAFETY: the handle is borrowed until this returns: nobody else resumes or ends the
+        // coroutine.
         without_surroundings(move || unsafe { raw.resume() })
     }
 
@@ -212,7 +215,7 @@ impl<H> Coroutine<H> {
     ///
     /// # Panics
     ///
-    /// When it did not return yet; the coroutine is then dropped.
+    /// For a coroutine that has not returned; the coroutine is then dropped.
     #[inline]
     pub fn finish(self) -> (H, Stack) {
         // SAFETY: the function returned, so nobody has a reference to the header, which the
@@ -220,29 +223,28 @@ impl<H> Coroutine<H> {
         unsafe { host::take_apart(self.into_returned()) }
     }
 
-    /// Takes apart a finished coroutine, and drops the header where it is: for large headers.
+    /// Takes apart a finished coroutine, and drops the header in place: for large headers.
     ///
     /// # Panics
     ///
-    /// When it did not return yet; the coroutine is then dropped.
+    /// For a coroutine that has not returned; the coroutine is then dropped.
     #[inline]
     pub fn into_stack(self) -> Stack {
         // SAFETY: as in `finish`.
         unsafe { host::into_stack(self.into_returned()) }
     }
 
-    /// Where it is suspended: on its own stack, and before that on those of coroutines that run
-    /// inside of it and were captured with it.
+    /// The calls of a suspended coroutine: on its own stack, and before that on those of coroutines
+    /// that run inside and were captured along.
     ///
     /// Empty before the first resume and after the end, and with the feature `threads`. Costs a
     /// fraction of a microsecond and some nanoseconds a call; the first one in a process, and the
-    /// first after a library was loaded, costs milliseconds. To print it costs more, see
-    /// [`Backtrace`].
+    /// first after a library was loaded, costs milliseconds. A print costs more, see [`Backtrace`].
     ///
-    /// The handle says that it does not run: `resume` borrows it exclusively.
+    /// The handle says that the coroutine does not run: `resume` borrows that exclusively.
     pub fn backtrace(&self) -> Backtrace {
         // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have
-        // this handle, and is this thread's, as it is not `Send`.
+        // this handle, and belongs to this thread, as the handle is not `Send`.
         unsafe { self.raw().backtrace() }
     }
 
@@ -260,14 +262,14 @@ impl<H> Coroutine<H> {
 /// `cell` is that of a coroutine that was neither dropped nor finished.
 #[inline]
 pub(crate) unsafe fn raw_of<H>(cell: NonNull<Cell<H>>) -> RawCoroutine {
-    // SAFETY: by the contract it is a place in the cell, which is not at null.
+    // SAFETY: by the contract this is a place in the cell, which is not at null.
     RawCoroutine(unsafe { NonNull::new_unchecked(&raw mut (*cell.as_ptr()).core) })
 }
 
 impl<H> Drop for Coroutine<H> {
     fn drop(&mut self) {
         // SAFETY: the cell is alive, and nothing runs inside, or this handle would be borrowed.
-        // Once: it is gone now.
+        // Once: the header is gone now.
         unsafe { host::let_go(self.cell) }
     }
 }
@@ -279,16 +281,15 @@ impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
 }
 
 /// Suspends the coroutine that has this header: its [`resume`](Coroutine::resume) returns
-/// [`Step::Suspended`], and this call returns when it is resumed again.
+/// [`Step::Suspended`], and this call returns after the next resume.
 ///
 /// # Safety
 ///
 /// - `header` came from [`Coroutine::header_ptr`] or [`Coroutine::into_header`], of the same `H`.
-/// - The coroutine is running on this thread, and the caller runs inside it: on its stack, or on
-///   the stack of one that was resumed by code inside it and has not been suspended or returned
-///   since. In the second case the coroutines between are captured and go on when this one is
-///   resumed.
-/// - Whatever is borrowed across the call survives what others do meanwhile.
+/// - The coroutine is running on this thread, and the caller runs inside: on its stack, or on the
+///   stack of one that was resumed by code inside it and has not been suspended or returned since.
+///   In the second case the coroutines between are captured and go on when this one is resumed.
+/// - All borrows across the call survive the acts of others meanwhile.
 #[inline(always)]
 pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
     // SAFETY: the caller's.
@@ -298,19 +299,19 @@ pub unsafe fn suspend<H: 'static>(header: NonNull<H>) {
     }
 }
 
-/// As [`suspend`], but leaves the switch to the caller if it can: then it answers with that, and
-/// the caller makes it at once, in its own frame. With `None` the coroutine was suspended and has
-/// been resumed.
+/// As [`suspend`], but leaves the switch to the caller where possible: then the answer is the
+/// switch, and the caller makes that at once, in its own frame. With `None` the coroutine was
+/// suspended and has been resumed.
 ///
-/// For schedulers, which are called by what waits: see [`segue_core::switch`] for what a frame less
-/// is worth.
+/// For schedulers, which waiting code calls: see [`segue_core::switch`] for the gain of a frame
+/// less.
 ///
 /// # Safety
 ///
 /// As for [`suspend`]; and that the caller of this makes the switch.
 #[inline(always)]
 pub unsafe fn begin_suspend<H: 'static>(header: NonNull<H>) -> Option<Switch> {
-    // SAFETY: by the first clause this is a cell, by the second it is alive. The rest is the
+    // SAFETY: by the first clause this is a cell, by the second the cell is alive. The rest is the
     // caller's.
     let raw = unsafe { raw_of(header.cast::<Cell<H>>()) };
     if chain::top().is_null() {

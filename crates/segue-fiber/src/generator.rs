@@ -6,8 +6,8 @@
 //! # The idea
 //!
 //! The body runs on a stack of its own, from one element to the next. To give an element, the body
-//! leaves its address in the header and suspends; the consumer takes it from there. There is no
-//! handler and no search in between: an element costs two switches.
+//! leaves its address in the header and suspends; the consumer takes the element from there. There
+//! is no handler and no search in between: an element costs two switches.
 //!
 //! # States
 //!
@@ -15,15 +15,15 @@
 //!   New --next--> Running --give--> Suspended --next, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! If the region ends before the first element, the generator is *late*: it never starts. A
+//! If the region ends before the first element, the generator is *late*, and never starts. A
 //! generator that is dropped while suspended is *ending*: giving then panics with [`Dropped`], so
 //! that the body is unwound. A body that catches the panic and gives again is unwound again.
 //!
 //! # Double-ended
 //!
-//! A walk has one direction: the last element of a generator is known when all were asked for. What
-//! can be done is a second walk from the other end, and to stop when both together have given all
-//! there is: [`BothEnds`].
+//! A walk has one direction: the last element of a generator is known when all were asked for. A
+//! second walk from the other end is possible, with a stop when both together have given all
+//! elements: [`BothEnds`].
 
 #![allow(unsafe_code)] // Body and consumer meet in a header at the top of the body's stack.
 
@@ -46,12 +46,12 @@ use crate::region::{Kept, List};
 use crate::thread_stacks;
 use segue_core::chain::{self, Frame, Path};
 
-/// Makes an iterator of `body`, which gives the elements to the [`Yielder`] that it gets.
+/// Makes an iterator of `body`, which gives the elements to its [`Yielder`].
 ///
 /// The body starts when the first element is asked for, on a stack of the [default
-/// size](crate::StackConfig::set_default_slot_size); [`generator_with_stack`] says another. It
-/// borrows nothing, and the generator may be kept for as long as one likes; for bodies that borrow
-/// there is [`Region::generator`](crate::Region::generator).
+/// size](crate::StackConfig::set_default_slot_size); [`generator_with_stack`] says another. The
+/// body borrows nothing, and the generator may be kept for any time; for bodies that borrow there
+/// is [`Region::generator`](crate::Region::generator).
 ///
 /// ```
 /// use segue_fiber::{Yielder, generator};
@@ -76,17 +76,17 @@ use segue_core::chain::{self, Frame, Path};
 ///
 /// # Panics
 ///
-/// When there is no stack for it. Panics of the body are those of [`next`](Iterator::next).
+/// Without a stack for the body. Panics of the body are those of [`next`](Iterator::next).
 #[inline]
 pub fn generator<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(body: F) -> Generator<'static, T> {
-    // SAFETY: it borrows nothing.
+    // SAFETY: the body borrows nothing.
     unsafe { Generator::new(body, None, None) }
 }
 
 /// As [`generator`], on a stack with `bytes` for the body.
 ///
 /// Without it a body has a stack of the [default size](crate::StackConfig::set_default_slot_size):
-/// 240 KiB can be used of it if nobody has said anything. A walk over a deep tree may need more.
+/// by default 240 KiB of that can be used. A walk over a deep tree may need more.
 ///
 /// ```
 /// use segue_fiber::{Yielder, generator_with_stack};
@@ -104,12 +104,12 @@ pub fn generator<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(body: F) -> Gener
 ///
 /// # Panics
 ///
-/// When there is no stack for it, or none can be so large.
+/// Without a stack for the body, or for such a size.
 pub fn generator_with_stack<T: 'static, F: FnOnce(&Yielder<T>) + 'static>(
     bytes: usize,
     body: F,
 ) -> Generator<'static, T> {
-    // SAFETY: it borrows nothing.
+    // SAFETY: the body borrows nothing.
     unsafe { Generator::new(body, None, Some(bytes)) }
 }
 
@@ -119,11 +119,11 @@ enum State {
     Running,
     Suspended,
     Over,
-    /// It had not started when its region ended, and never will.
+    /// Not started at the end of its region, and never will be.
     Late,
 }
 
-/// What body and consumer share; at the top of the body's stack.
+/// The state that body and consumer share; at the top of the body's stack.
 #[repr(C)]
 struct Header<T> {
     /// The outermost handler of the body, which handles nothing: its parent is the consumer's
@@ -139,20 +139,20 @@ struct Header<T> {
     panicking: Cell<bool>,
     borrows: bool,
     kept: Kept,
-    /// What has left the body.
+    /// The panic that has left the body.
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-/// An iterator over what a body gives: made by [`generator`] and
+/// An iterator over the elements of a body: made by [`generator`] and
 /// [`Region::generator`](crate::Region::generator).
 ///
 /// A panic of the body goes to the consumer that asked for the element; the generator is at its end
 /// then.
 ///
-/// Dropped halfway, the body is unwound from where it gave its last element, and its panic, should
+/// Dropped halfway, the body is unwound from the point of its last element, and its panic, should
 /// it have one of its own, is the dropper's. Without unwinding (`panic = "abort"`), and in the
 /// destructors of thread-local variables, the stack is leaked and [counted](crate::leaked_stacks)
-/// instead; what borrows can't be leaked, and aborts the process.
+/// instead; a body that borrows can't be leaked, and aborts the process.
 ///
 /// Effects that the body performs go to its own handlers, and then to those of the consumer that
 /// asks for the next element.
@@ -204,7 +204,7 @@ impl<T> Yielder<T> {
         }
     }
 
-    /// Looks past what the body has in place around the caller.
+    /// Looks past everything that the body has in place around the caller.
     #[cold]
     #[inline(never)]
     fn hand_over_from_within(&self, element: T) {
@@ -212,8 +212,8 @@ impl<T> Yielder<T> {
         let path = unsafe { chain::path(self.header.as_ptr().cast()) };
         let _away = match path {
             Path::Clear => None,
-            // SAFETY: the body is captured next; this frame goes on with it, and `_away` is dropped
-            // first.
+            // SAFETY: the body is captured next; this frame goes on along with the body, and
+            // `_away` is dropped first.
             Path::Through(contexts) => Some(unsafe { contexts.leave() }),
             // To panic as well would end the process.
             Path::Barred(_) | Path::Apart if thread::panicking() => return,
@@ -271,7 +271,7 @@ impl<T> Yielder<T> {
 impl<'r, T> Generator<'r, T> {
     /// # Safety
     ///
-    /// What body and elements borrow outlives the region, or nothing is borrowed.
+    /// The data that body and elements borrow outlive the region, or nothing is borrowed.
     #[inline]
     pub(crate) unsafe fn new<F: FnOnce(&Yielder<T>)>(body: F, list: Option<List<'r>>, size: Option<usize>) -> Self {
         let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a generator: {error}"));
@@ -286,20 +286,20 @@ impl<'r, T> Generator<'r, T> {
             kept: Kept::new(),
             panic: Cell::new(None),
         };
-        // SAFETY: by the contract: the region ends it before what it borrows can end. `main` does
-        // not unwind.
+        // SAFETY: by the contract: the region ends the body before the end of the borrowed data.
+        // `main` does not unwind.
         let coroutine = unsafe { Coroutine::new_borrowing(stack, header, Body(body)) };
         coroutine.header().raw.set(MaybeUninit::new(coroutine.raw()));
         let header = coroutine.into_header();
         if let Some(list) = list {
-            // SAFETY: it is at its final place, and leaves when the body is over.
+            // SAFETY: the entry is at its final place, and leaves when the body is over.
             unsafe { Kept::enter(&raw const (*header.as_ptr()).kept, list, Self::end_kept) };
         }
         Generator { header: Some(header), _good_for: PhantomData, _elements: PhantomData }
     }
 
-    /// Where the body is: from the last element that it has given outwards. Empty before the first
-    /// and after the end.
+    /// The calls of the body: from its last element outwards. Empty before the first and after the
+    /// end.
     ///
     /// Costs about as much as [`Coroutine::backtrace`](crate::Coroutine::backtrace).
     pub fn backtrace(&self) -> Backtrace {
@@ -307,11 +307,11 @@ impl<'r, T> Generator<'r, T> {
         // SAFETY: in place until the end was seen.
         let this = unsafe { header.as_ref() };
         if this.state.get() == State::Running {
-            // Its region ends it, and this is called by what that runs.
+            // Its region ends this generator, and this call comes from a destructor in that.
             return Backtrace::empty("it runs");
         }
-        // SAFETY: set when the generator was made. It does not run, and is not another thread's, as
-        // this is not `Send`.
+        // SAFETY: set when the generator was made. The body does not run, and is not another
+        // thread's, as this handle is not `Send`.
         unsafe { this.raw.get().assume_init().backtrace() }
     }
 
@@ -322,7 +322,7 @@ impl<'r, T> Generator<'r, T> {
     /// The header is that of a generator that is new or suspended.
     #[inline]
     unsafe fn run(header: NonNull<Header<T>>) -> Step {
-        // SAFETY: by the contract it is in place.
+        // SAFETY: by the contract the header is in place.
         let this = unsafe { header.as_ref() };
         let outer = chain::top();
         // SAFETY: the top is in place.
@@ -331,7 +331,7 @@ impl<'r, T> Generator<'r, T> {
         this.panicking.set(thread::panicking());
         // SAFETY: set when the generator was made; by the contract.
         let step = unsafe { this.raw.get().assume_init().resume() };
-        // SAFETY: it was the top before, and control is back where it was.
+        // SAFETY: this frame was the top before, and control is back there.
         unsafe { chain::set_top(outer) };
         this.state.set(State::Suspended);
         if step == Step::Returned {
@@ -341,11 +341,11 @@ impl<'r, T> Generator<'r, T> {
         step
     }
 
-    /// The body is over: frees header and stack, and raises what has left the body.
+    /// The body is over: frees header and stack, and raises the body's panic.
     #[cold]
     fn finish(&mut self) {
         let Some(header) = self.header.take() else { return };
-        // SAFETY: it is over, and nobody else has a handle: only this value frees it.
+        // SAFETY: the body is over, and nobody else has a handle: only this value frees it.
         let (panic, stack) = unsafe {
             let panic = header.as_ref().panic.take();
             (panic, Coroutine::from_header(header).into_stack())
@@ -356,22 +356,22 @@ impl<'r, T> Generator<'r, T> {
         }
     }
 
-    /// Unwinds a suspended body; `false` if it could only be leaked.
+    /// Unwinds a suspended body; `false` if a leak was the only way.
     ///
     /// # Safety
     ///
-    /// It is suspended, and nobody runs it any more.
+    /// The body is suspended, and nobody runs it any more.
     #[cold]
     unsafe fn end(header: NonNull<Header<T>>) -> bool {
-        // SAFETY: in place, as it is not over.
+        // SAFETY: in place, as the body is not over.
         let this = unsafe { header.as_ref() };
         let advice = "ask for all of its elements, or let it borrow nothing (`generator`)";
         if !can_unwind("a generator", this.borrows, advice) {
             return false;
         }
         this.ending.set(true);
-        // A body gives nothing any more, so that it does not come back before it is over.
-        // SAFETY: by the contract.
+        // A body gives nothing any more, so that control does not come back before the end. SAFETY:
+        // by the contract.
         while unsafe { Self::run(header) } == Step::Suspended {}
         let panic = this.panic.take();
         this.panic.set(panic.filter(|payload| !payload.is::<Dropped>()));
@@ -385,22 +385,22 @@ impl<'r, T> Generator<'r, T> {
     /// `kept` is in the header of a generator in a list, of these elements, that nobody asks any
     /// more.
     unsafe fn end_kept(kept: *const Kept) -> bool {
-        // SAFETY: by the contract; it was entered with an address that is good for the whole.
+        // SAFETY: by the contract; the entry was made with an address that is good for the whole.
         let header = unsafe {
             NonNull::new_unchecked(kept.byte_sub(offset_of!(Header<T>, kept)).cast_mut().cast::<Header<T>>())
         };
-        // SAFETY: what is in the list is in place.
+        // SAFETY: the entries of the list are in place.
         let this = unsafe { header.as_ref() };
         match this.state.get() {
-            // Of what has not started nothing relies on its end. But it must not start now, in a
-            // destructor that runs at the region's end: nobody would end it.
+            // Nothing relies on the end of a body that has not started. But such a body must not
+            // start now, in a destructor that runs at the region's end: nobody would end that body.
             State::New => {
                 this.state.set(State::Late);
                 this.kept.leave();
             }
             // SAFETY: by the contract.
             State::Suspended => {
-                // SAFETY: by the contract. Its value, if it was not forgotten, frees it.
+                // SAFETY: by the contract. Its value, if not forgotten, frees the block.
                 unsafe { Self::end(header) };
                 if let Some(payload) = this.panic.take() {
                     resume_unwind(payload);
@@ -413,7 +413,7 @@ impl<'r, T> Generator<'r, T> {
     }
 }
 
-/// What runs on the stack.
+/// The function on the stack.
 struct Body<F>(F);
 
 impl<T, F: FnOnce(&Yielder<T>)> Main<Header<T>> for Body<F> {
@@ -425,7 +425,7 @@ impl<T, F: FnOnce(&Yielder<T>)> Main<Header<T>> for Body<F> {
 
     #[inline(always)]
     fn run(self, header: &Header<T>) {
-        // SAFETY: it is in place while the body runs, and names the consumer's surroundings.
+        // SAFETY: the frame is in place while the body runs, and names the consumer's surroundings.
         unsafe { chain::set_top(ptr::from_ref(header).cast()) };
         let yielder = Yielder { header: NonNull::from(header) };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.0)(&yielder))) {
@@ -437,23 +437,23 @@ impl<T, F: FnOnce(&Yielder<T>)> Main<Header<T>> for Body<F> {
 impl<T> Iterator for Generator<'_, T> {
     type Item = T;
 
-    /// The next element that the body gives, or `None` when it has returned, then and ever after.
+    /// The next element that the body gives, or `None` after its return, then and ever after.
     ///
     /// # Panics
     ///
-    /// With what leaves the body.
+    /// With the panic that leaves the body.
     // Not inlined, the return after the body's calls is predicted wrongly: twice the time.
     #[inline(always)]
     fn next(&mut self) -> Option<T> {
         let header = self.header?;
-        // SAFETY: in place until this value frees it.
+        // SAFETY: in place until this value frees the block.
         let state = unsafe { header.as_ref() }.state.get();
         match state {
             State::New | State::Suspended => {
-                // SAFETY: it is new or suspended, and this value's, which is borrowed.
+                // SAFETY: the coroutine is new or suspended, and this value's, which is borrowed.
                 if unsafe { Self::run(header) } == Step::Suspended {
-                    // SAFETY: it was suspended by `give`, which left the address and does not use
-                    // the element any more.
+                    // SAFETY: the body was suspended by `give`, which left the address and does not
+                    // use the element any more.
                     return Some(unsafe { header.as_ref().element.get().read() });
                 }
             }
@@ -471,23 +471,23 @@ impl<T> FusedIterator for Generator<'_, T> {}
 impl<T> Drop for Generator<'_, T> {
     fn drop(&mut self) {
         let Some(header) = self.header else { return };
-        // SAFETY: in place until this value frees it.
+        // SAFETY: in place until this value frees the block.
         let this = unsafe { header.as_ref() };
         match this.state.get() {
             State::New | State::Late => {
                 this.kept.leave();
-                // SAFETY: it was never run; this was the only handle.
+                // SAFETY: the body was never run; this was the only handle.
                 drop(unsafe { Coroutine::from_header(header) });
                 return;
             }
-            // SAFETY: nobody else runs it.
+            // SAFETY: nobody else runs the body.
             State::Suspended if !unsafe { Self::end(header) } => return,
             State::Suspended | State::Over => {}
-            // Its own body can't drop it, as it runs in a borrow of this value.
+            // The body itself can't drop this value, as it runs in a borrow of the value.
             State::Running => return count_leak(),
         }
         if thread::panicking() {
-            // It was reported; to raise it again would end the process.
+            // The panic was reported; to raise it again would end the process.
             std::mem::forget(this.panic.take());
         }
         self.finish();
@@ -506,7 +506,7 @@ impl<T> fmt::Debug for Yielder<T> {
     }
 }
 
-/// Two walks over the same elements, from either end: what they give together is each element once.
+/// Two walks over the same elements, from either end: together they give each element once.
 ///
 /// ```
 /// use segue_fiber::{BothEnds, generator};

@@ -1,9 +1,9 @@
 //! Stacks and the switch between them.
 //!
 //! This crate knows no scheduling. It makes stacks cheap ([`StackArena`], [`StackPool`]), runs a
-//! function on one ([`Coroutine`]) and switches between it and its resumer. Schedulers use that;
-//! applications use schedulers, and what else is made of stacks: [effect handlers](effect) and
-//! [generators](generator()).
+//! function on one ([`Coroutine`]) and switches between that function and its resumer. Schedulers
+//! use that; applications use schedulers, and other things made of stacks: [effect
+//! handlers](effect) and [generators](generator()).
 //!
 //! ```
 //! use std::cell::Cell;
@@ -37,35 +37,35 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`StackConfig`] | slot size, number, guards, what stays warm |
+//! | [`StackConfig`] | slot size, number, guards, warm stacks |
 //! | [`StackArena::new`] | reserves address space once; shared |
 //! | [`StackPool`]: `new`, `take`, `put`, `trim` | a worker's own stacks, last in, first out |
-//! | [`Stack`]: `number`, `bounds`, `arena` | one slot; dropped, it returns to the arena |
-//! | [`Coroutine`]`<H>`: `new`, `resume`, `finish`, `into_stack` | a function on a stack, with a header `H` above it |
+//! | [`Stack`]: `number`, `bounds`, `arena` | one slot; its drop returns the slot to the arena |
+//! | [`Coroutine`]`<H>`: `new`, `resume`, `finish`, `into_stack` | a function on a stack, with a header `H` above |
 //! | `header`, `header_ptr`, `into_header`, `from_header`, `set_label` | one pointer, for intrusive queues; a name for crash reports |
-//! | [`thread_stacks`] | a pool for each thread, for what belongs to no scheduler |
+//! | [`thread_stacks`] | a pool for each thread, for coroutines that belong to no scheduler |
 //! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
-//! | [`generator()`], [`region()`] | iterators made of code that visits; what lets them and continuations borrow |
+//! | [`generator()`], [`region()`] | iterators made of code that visits; a block in which they and continuations may borrow |
 //! | [`suspend`], [`begin_suspend`] | from inside: back to the resumer |
 //! | [`pass_on`] | from inside: another one goes on instead |
-//! | [`Step`], [`leaked_stacks`] | how a resume ended; what should be 0 |
+//! | [`Step`], [`leaked_stacks`] | the end of a resume; a count that should be 0 |
 //! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
 //!
 //! # Why this is sound
 //!
 //! - *A stack has one owner.* A [`Stack`] is a slot's number, which is in one place at a time; a
-//!   coroutine swallows it and gives it back after its function returned.
-//! - *A started stack is never freed or reused before its function returned.* Frames on it may be
-//!   borrowed from elsewhere (a scope, a kernel's buffer). Dropping a suspended coroutine leaks the
-//!   stack and counts it; nothing unwinds a suspended stack from outside.
+//!   coroutine swallows the stack and gives it back after its function returned.
+//! - *A started stack is never freed or reused before its function returned.* Other code may borrow
+//!   frames there (a scope, a kernel's buffer). The drop of a suspended coroutine leaks the stack
+//!   and counts the leak; nothing unwinds a suspended stack from outside.
 //! - *A coroutine stays on its thread.* [`Coroutine`] is not `Send`: nobody can check that a stack
 //!   holds only values which are, and compilers keep thread-local addresses in registers across a
 //!   switch.
-//! - *Only a suspended or new coroutine can be resumed.* One that has returned is refused. One that
-//!   runs is mutably borrowed by the very call that runs it.
-//! - *Only a running one can be suspended*, which is not checked: [`suspend`] is unsafe, and says
-//!   what it wants.
+//! - *Only a suspended or new coroutine can be resumed.* One that has returned is refused. A
+//!   running one is mutably borrowed by the very call that runs it.
+//! - *Only a running one can be suspended*, which is not checked: [`suspend`] is unsafe, and states
+//!   its demands.
 //! - *No unwind crosses a switch.* A panic that leaves a coroutine's function aborts the process.
 //! - *A stack that is too small faults*: the guard at its bottom is inaccessible, and Rust touches
 //!   each page of a frame on the way down.
@@ -74,8 +74,8 @@
 //!
 //! With the feature `threads` each coroutine is an OS thread, and exactly one of them runs at a
 //! time. The interface and the tests are the same; no memory is mapped and nothing switches stacks,
-//! so that all logic above this crate runs under Miri and the sanitizers. It is for tests only: it
-//! is slow, and thread-local variables differ between coroutines.
+//! so that all logic above this crate runs under Miri and the sanitizers. This host is for tests
+//! only: slow, and with thread-local variables that differ between coroutines.
 
 mod arena;
 mod backtrace;

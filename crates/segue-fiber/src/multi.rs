@@ -1,21 +1,22 @@
-//! Handlers that resume a computation more than once, by running it again.
+//! Handlers that resume a computation more than once, by further runs.
 //!
 //! Used by applications for search with backtracking, and for probability.
 //!
-//! A continuation is a stack, and a stack can't be copied: it holds addresses of itself, and values
-//! that are not `Clone`. The paper's appendix copies. Here the first resume of a perform resumes
-//! it. For each further one the body, which has to be an `Fn`, is run again from its start and
-//! given the answers that it was given before, up to this perform. A body that does the same
-//! whenever it gets the same answers cannot tell the difference.
+//! A continuation is a stack, and a stack can't be copied: a stack holds addresses of itself, and
+//! values that are not `Clone`. The paper's appendix copies. Here the first resume of a perform
+//! resumes the computation. For each further one the body, which has to be an `Fn`, is run again
+//! from its start and given the earlier answers, up to this perform. A body that acts the same on
+//! the same answers cannot tell the difference.
 //!
 //! **Cost.** The first resume of a perform is any handler's, and an answer that is kept. The body
-//! waits meanwhile: what it has borrowed or locked stays so, and what is between it and the resumer
-//! takes stack for each perform of a path. Each further resume of the n-th perform is to run the
-//! body up to there, with n answers given, on a stack from the pool.
+//! waits meanwhile: its borrows and locks stay, and the frames between body and resumer take stack
+//! for each perform of a path. Each further resume of the n-th perform is to run the body up to
+//! there, with n answers given, on a stack from the pool.
 //!
-//! A perform that its clause does not resume gives the body up, which is unwound. What it does then
-//! is nobody's: its further performs end as that one did, and its value is dropped. A program that
-//! aborts on panics can't unwind: there the process ends at the first such perform, with a message.
+//! A perform that its clause does not resume gives the body up, which is unwound. The acts of that
+//! body are nobody's then: its further performs end as that one did, and its value is dropped. A
+//! program that aborts on panics can't unwind: there the process ends at the first such perform,
+//! with a message.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -25,9 +26,9 @@ use crate::effect::{Continuation, Dropped, Effect, Handler, Next};
 
 /// Runs `body` and handles `E` by `clause`, which may resume any number of times, or not at all.
 ///
-/// `body` is pure: whenever it is run and told the same, it does the same up to its next perform.
-/// Whatever else it does, effects for outer handlers included, it does again. A body that is
-/// changed by being run is refused by the compiler, unless it hides that in a cell.
+/// `body` is pure: each run with the same answers acts the same up to its next perform. All other
+/// acts, effects for outer handlers included, are done again. The compiler refuses a body that is
+/// changed by a run, unless a cell hides that.
 ///
 /// `value` is called with each value that the body comes to, and `clause` with each effect that has
 /// no answer yet; both run under the outer handlers.
@@ -78,7 +79,7 @@ use crate::effect::{Continuation, Dropped, Effect, Handler, Next};
 ///
 /// # Panics
 ///
-/// With what leaves the body, `value` or `clause`.
+/// With the panic that leaves the body, `value` or `clause`.
 pub fn handle<E, T, R>(
     body: impl Fn() -> T,
     value: impl Fn(T) -> R,
@@ -98,8 +99,8 @@ where
     E::Output: Clone,
     C: Fn(E, &Resumption<'_, E::Output, R>) -> R,
 {
-    // What this run's body has been answered, or will be; how often it has performed; and whether
-    // it was given up, so that what it still does is for nobody.
+    // The answers to this run's body, past and future; the number of its performs; and whether the
+    // body was given up, so that its further acts are for nobody.
     let (path, performed, over) = (RefCell::new(answers), Cell::new(0), Cell::new(false));
     let result = Handler::new()
         .on_tail(|effect: E, k: Continuation<'_, E::Output, Option<R>>| {
@@ -134,7 +135,7 @@ where
     result.expect("it comes from a clause, or from a body that was not given up")
 }
 
-/// A perform that may not have been resumed yet. If it is dropped so, the body is given up.
+/// A perform that may not have been resumed yet. A drop before a resume gives the body up.
 struct Waiting<'a, K> {
     k: Cell<Option<K>>,
     over: &'a Cell<bool>,
@@ -148,16 +149,16 @@ impl<K> Drop for Waiting<'_, K> {
     }
 }
 
-/// What a computation does next, as often as one likes.
+/// The next step of a computation, as often as one likes.
 pub struct Resumption<'a, O, R>(&'a dyn Fn(O) -> R);
 
 impl<O, R> Resumption<'_, O, R> {
-    /// What the handler yields if the perform returns `answer`.
+    /// The handler's result if the perform returns `answer`.
     ///
     /// # Panics
     ///
-    /// With what leaves the body, the value's case or the clause. While the thread panics no
-    /// perform finds the handler, so that a body that is run again then ends the process, as a
+    /// With the panic that leaves the body, the value's case or the clause. While the thread panics
+    /// no perform finds the handler, so that a body that is run again then ends the process, as a
     /// second panic does.
     pub fn resume(&self, answer: O) -> R {
         (self.0)(answer)

@@ -4,10 +4,10 @@
 //! in the cache.
 //!
 //! The pool is a plain vector, so that taking and putting are a few instructions without atomics.
-//! When it is empty it gets a chunk from the arena, as many as it has ever got but at least 8 and
-//! at most 512: the lock, the system calls for guards and the kernel's locks are paid once a chunk,
-//! and a program of three fibers does not prepare hundreds of stacks. What lies at the vector's
-//! bottom has been idle longest; [`StackPool::trim`] takes from there.
+//! An empty pool gets a chunk from the arena, as many as ever before but at least 8 and at most
+//! 512: the lock, the system calls for guards and the kernel's locks are paid once a chunk, and a
+//! program of three fibers does not prepare hundreds of stacks. The stacks at the vector's bottom
+//! have been idle longest; [`StackPool::trim`] takes from there.
 
 use crate::host;
 use std::cell::Cell;
@@ -44,7 +44,7 @@ pub struct StackPool {
     chunk: usize,
     /// How many stacks were given back since the heap was.
     given_back: usize,
-    /// A pool is one worker's: shared references to it do not cross threads.
+    /// A pool is one worker's: shared references do not cross threads.
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -62,8 +62,8 @@ impl StackPool {
     ///
     /// # Errors
     ///
-    /// All of the arena's slots are in use, or the kernel refuses memory or guards; the message
-    /// says what to do.
+    /// All of the arena's slots are in use, or the kernel refuses memory or guards; the message has
+    /// advice.
     #[inline]
     pub fn take(&mut self) -> io::Result<Stack> {
         self.pop().map_or_else(|| self.grow(), Ok)
@@ -105,8 +105,8 @@ impl StackPool {
     /// memory to the kernel and their slots to the arena, for other workers.
     ///
     /// To be called when the worker is about to idle. One call takes about a millisecond at most;
-    /// `true` says that more is left and that calling again, if there is still nothing else to do,
-    /// is worth it. With nothing to do it is one comparison.
+    /// `true` says that more is left and that a further call, with still nothing else to do, is
+    /// worth the time. With nothing to do this is one comparison.
     #[inline]
     pub fn trim(&mut self) -> bool {
         let keep = self.arena.layout.keep_warm;
@@ -121,8 +121,8 @@ impl StackPool {
         self.given_back += now;
         if now == excess {
             if self.given_back >= BURST {
-                // So many fibers have used the heap too, and the allocator would keep what they
-                // left in it.
+                // So many fibers have used the heap too, and the allocator would keep the memory
+                // that they left there.
                 host::release_heap();
             }
             self.given_back = 0;

@@ -1,25 +1,25 @@
-//! A region: a block of code that ends what was suspended in it, before it ends itself.
+//! A region: a block of code that ends the computations suspended inside, before its own end.
 //!
 //! Used by applications for generators that borrow, and for continuations that borrow and are kept;
-//! `generator` and `effect` enter into its list what has to be ended.
+//! `generator` and `effect` enter into its list the computations that have to end.
 //!
 //! # Why
 //!
 //! A suspended computation holds frames, and frames may rely on being left: `std::thread::scope`
-//! lends what its caller has borrowed to other threads, and takes it back when it returns. If the
-//! computation could be forgotten and what it borrows ended, these threads would go on with it. So
-//! a value that stands for a computation can't be trusted to be dropped. The frame of a function
-//! can: `region` returns when all that was suspended in it has ended. It is what
-//! `std::thread::scope` does for threads.
+//! lends its caller's borrowed data to other threads, and takes them back at its return. If the
+//! computation could be forgotten and the borrowed data ended, these threads would go on with those
+//! data. So a value that stands for a computation can't be trusted to be dropped. The frame of a
+//! function can: `region` returns when all computations suspended inside have ended.
+//! `std::thread::scope` does the same for threads.
 //!
-//! # How it ends
+//! # The end of a region
 //!
-//! The list has each computation from its making to its end. At the region's end nobody can use
-//! what stands for one any more, as all of it is good for `'r` only. So those that are suspended
-//! are ended by unwinding them, one after the other. Those that count as running are captured by
-//! another one, which is suspended: they end with it. Values that stand for a computation may lie
-//! on the stacks of others; they are told apart from those that were forgotten by being dropped on
-//! the way, which has to do nothing then: see [`Kept`].
+//! The list has each computation from its making to its end. At the region's end nobody can use the
+//! values that stand for computations any more, as all of them are good for `'r` only. So those
+//! that are suspended are ended by unwinding them, one after the other. Computations that count as
+//! running are captured by another one, which is suspended: they end along with that one. Values
+//! that stand for a computation may lie on the stacks of others; they are told apart from those
+//! that were forgotten by being dropped on the way, which has to do nothing then: see [`Kept`].
 
 #![allow(unsafe_code)] // What is in the list is reached by address.
 
@@ -36,8 +36,8 @@ use crate::effect::clauses::Stored;
 use crate::generator::{Generator, Yielder};
 use segue_core::unwind::abort;
 
-/// Runs `body`, which may suspend computations that borrow in the [`Region`] that it gets, and ends
-/// those that are left.
+/// Runs `body`, which may suspend computations that borrow in its [`Region`], and ends those that
+/// are left.
 ///
 /// ```
 /// use segue_fiber::{Yielder, region};
@@ -52,7 +52,7 @@ use segue_core::unwind::abort;
 ///
 /// # Panics
 ///
-/// With what leaves `body`, or the destructors of what is unwound at the end.
+/// With the panic that leaves `body`, or the destructors of bodies that are unwound at the end.
 pub fn region<'env, T>(body: impl for<'r> FnOnce(&'r Region<'r, 'env>) -> T) -> T {
     let region = Region { first: Cell::new(ptr::null()), _lives: PhantomData, _borrows: PhantomData };
     let outcome = catch_unwind(AssertUnwindSafe(|| body(&region)));
@@ -63,10 +63,10 @@ pub fn region<'env, T>(body: impl for<'r> FnOnce(&'r Region<'r, 'env>) -> T) -> 
     }
 }
 
-/// A block of code that ends what was suspended in it. Made by [`region()`].
+/// A block of code that ends the computations suspended inside. Made by [`region()`].
 ///
-/// What is suspended may borrow what is outside of the block (`'env`), and other things that
-/// outlive the block's body. What stands for it stays in the block:
+/// A suspended computation may borrow data outside of the block (`'env`), and other things that
+/// outlive the block's body. The value that stands for a computation stays in the block:
 ///
 /// ```compile_fail
 /// let escaped = segue_fiber::region(|region| region.generator(|y: &segue_fiber::Yielder<u32>| y.give(1)));
@@ -90,10 +90,10 @@ impl<'r> Region<'r, '_> {
     ///
     /// # Panics
     ///
-    /// When there is no stack for it.
+    /// Without a stack for the body.
     #[inline]
     pub fn generator<T: 'r, F: FnOnce(&Yielder<T>) + 'r>(&'r self, body: F) -> Generator<'r, T> {
-        // SAFETY: what it borrows outlives the region, in which it is entered.
+        // SAFETY: the borrowed data outlive the region, in which the body is entered.
         unsafe { Generator::new(body, Some(self.list()), None) }
     }
 
@@ -101,13 +101,13 @@ impl<'r> Region<'r, '_> {
     ///
     /// # Panics
     ///
-    /// When there is no stack for it, or none can be so large.
+    /// Without a stack for the body, or for such a size.
     pub fn generator_with_stack<T: 'r, F: FnOnce(&Yielder<T>) + 'r>(
         &'r self,
         bytes: usize,
         body: F,
     ) -> Generator<'r, T> {
-        // SAFETY: what it borrows outlives the region, in which it is entered.
+        // SAFETY: the borrowed data outlive the region, in which the body is entered.
         unsafe { Generator::new(body, Some(self.list()), Some(bytes)) }
     }
 
@@ -127,23 +127,24 @@ impl<'r> Region<'r, '_> {
         List(&self.first)
     }
 
-    /// Ends what is suspended, and says what panicked meanwhile.
+    /// Ends the suspended computations, and returns their panic.
     fn end(&self) -> Option<Box<dyn Any + Send>> {
         let mut panic = None;
         while !self.first.get().is_null() {
             let mut next = self.first.get();
             loop {
                 let kept = next;
-                // SAFETY: what is in the list is in place.
+                // SAFETY: the entries of the list are in place.
                 let Some(this) = (unsafe { kept.as_ref() }) else {
                     // All are captured, but there is nobody left that could have captured them.
                     abort("a region ends while a computation in it runs, which can't be; aborting");
                 };
                 next = this.next.get();
-                // SAFETY: it was entered.
+                // SAFETY: the computation was entered.
                 let end = unsafe { this.end.get().assume_init() };
-                // SAFETY: it is in place, and whatever stands for it is not used any more other
-                // than to be dropped. Not the address of the reference, which is good for less.
+                // SAFETY: the computation is in place, and the value that stands for it is not used
+                // any more other than to be dropped. Not the address of the reference, which is
+                // good for less.
                 match catch_unwind(AssertUnwindSafe(|| unsafe { end(kept) })) {
                     Ok(false) => {}
                     Ok(true) => break,
@@ -167,22 +168,22 @@ impl fmt::Debug for Region<'_, '_> {
     }
 }
 
-/// A region's list, for what is to be entered.
+/// A region's list, for the computations to enter.
 #[derive(Clone, Copy)]
 pub struct List<'r>(&'r Cell<*const Kept>);
 
-/// A computation's place in a region's list. `repr(C)` structures that have it find themselves by
-/// its address.
+/// A computation's place in a region's list. `repr(C)` structures with such a place at their start
+/// find themselves by its address.
 pub(crate) struct Kept {
-    /// What points here: the one before, or the list. Null if it is in no list.
+    /// The pointer to this place: in the one before, or in the list. Null outside of a list.
     link: Cell<*const Cell<*const Kept>>,
     next: Cell<*const Kept>,
-    /// Set when it is entered.
+    /// Set at the entry.
     end: Cell<MaybeUninit<End>>,
 }
 
-/// Ends the computation if it is suspended, and takes what stands for it the right to go on with
-/// it; answers `false` if it is captured.
+/// Ends a suspended computation, and takes the right to go on from the value that stands for it;
+/// answers `false` for a captured one.
 pub(crate) type End = unsafe fn(*const Kept) -> bool;
 
 impl Kept {
@@ -191,7 +192,7 @@ impl Kept {
         Kept { link: Cell::new(ptr::null()), next: Cell::new(ptr::null()), end: Cell::new(MaybeUninit::uninit()) }
     }
 
-    /// Enters it, at its final place.
+    /// Enters the computation, at its final place.
     ///
     /// # Safety
     ///
@@ -210,10 +211,10 @@ impl Kept {
         }
     }
 
-    /// Takes it out, if it is in a list.
+    /// Takes the computation out of its list, if there is one.
     #[inline]
     pub fn leave(&self) {
-        // SAFETY: what points here is in place, and so is the next one.
+        // SAFETY: the pointer to this place is in place, and so is the next one.
         unsafe {
             let Some(link) = self.link.get().as_ref() else { return };
             self.link.set(ptr::null());

@@ -1,12 +1,13 @@
-//! What a coroutine is where each is a thread: a cell on the heap, and a thread that runs only
+//! A coroutine on the host with a thread for each: a cell on the heap, and a thread that runs only
 //! while its resumer waits.
 //!
 //! Used by `crate::coroutine`, which has the handle and the states; `native/coroutine.rs` is the
 //! real one.
 //!
-//! Resuming passes the baton and waits for it; suspending passes it back. An outer coroutine may be
-//! suspended from an inner one's thread: that thread then waits for the outer's baton. A coroutine
-//! that is dropped while suspended leaks its cell and its thread, which waits for ever.
+//! Resuming passes the baton and waits for its return; suspending passes it back. An outer
+//! coroutine may be suspended from an inner one's thread: that thread then waits for the outer's
+//! baton. A coroutine that is dropped while suspended leaks its cell and its thread, which waits
+//! for ever.
 
 #![allow(unsafe_code)] // The cell is reached by raw pointers from two threads in turn.
 
@@ -21,10 +22,10 @@ use crate::coroutine::Cell;
 use crate::outcome::{Main, Step, count_leak, run_main};
 use segue_core::switch::{NO_WORDS, Switch, Words};
 
-/// What every coroutine has, of whatever header.
+/// The part that every coroutine has, with any header.
 pub(crate) struct Core {
     baton: Baton,
-    /// What was said when the baton was passed back last.
+    /// The word that came along when the baton was passed back last.
     words: Words,
     stack: Stack,
     /// The function, until the first resume.
@@ -33,16 +34,17 @@ pub(crate) struct Core {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a coroutine's thread does: run the function, then pass the baton back for good.
+/// The work of a coroutine's thread: run the function, then pass the baton back for good.
 struct Job {
     main: Box<dyn FnOnce()>,
     baton: NonNull<Baton>,
 }
 
-// SAFETY: strictly, what a function captures need not be fit for another thread. But the thread
-// runs only while the one that passed it waits, and the mutex of the baton orders what they do; so
-// that reference counts and cells are never used at once. What remains, values tied to one thread's
-// local variables, is why this host is for tests. The baton may be used from any thread.
+// SAFETY: strictly, the captures of a function need not be fit for another thread. But the thread
+// runs only while the thread that passed the baton waits, and the mutex of the baton orders the
+// two; so that reference counts and cells are never used at once. Values tied to one thread's local
+// variables remain, and are the reason that this host is for tests. The baton may be used from any
+// thread.
 unsafe impl Send for Job {}
 
 impl Job {
@@ -62,7 +64,7 @@ impl Job {
 pub(crate) unsafe fn place<H>(stack: Stack, header: H, main: impl Main<H>) -> NonNull<Cell<H>> {
     let core = Core { baton: Baton::new(), words: NO_WORDS, stack, main: None, thread: None };
     let cell = NonNull::from(Box::leak(Box::new(Cell { header, core })));
-    // A large function is not to be copied on the thread's stack by each that calls it.
+    // A large function is not to be copied on the thread's stack by each caller.
     let main = main.boxed();
     let run: Box<dyn FnOnce() + '_> = Box::new(move || {
         // SAFETY: runs within a `resume`, so that the cell is alive until the function returned;
@@ -76,7 +78,8 @@ pub(crate) unsafe fn place<H>(stack: Stack, header: H, main: impl Main<H>) -> No
     cell
 }
 
-/// A coroutine without the type of its header: the part that switches need. It keeps nothing alive.
+/// A coroutine without the type of its header: the part that switches need. The raw form keeps
+/// nothing alive.
 #[derive(Clone, Copy)]
 pub(crate) struct RawCoroutine(pub NonNull<Core>);
 
@@ -87,14 +90,14 @@ impl RawCoroutine {
     /// # Safety
     ///
     /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes
-    /// it meanwhile. The thread is the one which created it.
+    /// the coroutine meanwhile. The thread is the creator's.
     pub unsafe fn resume(self) -> Step {
         // SAFETY: by the contract.
         unsafe { self.resume_hearing().0 }
     }
 
-    /// As [`resume`](Self::resume). With what it has [said](Self::suspend_saying), if it was
-    /// suspended so.
+    /// As [`resume`](Self::resume). With the word that the coroutine has
+    /// [said](Self::suspend_saying), if suspended so.
     ///
     /// # Safety
     ///
@@ -226,23 +229,23 @@ pub(crate) unsafe fn into_stack<H>(cell: NonNull<Cell<H>>) -> Stack {
     unsafe { take_apart(cell) }.1
 }
 
-/// What the drop of a handle does.
+/// The drop of a handle.
 ///
 /// # Safety
 ///
-/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended
+/// The coroutine does not run, and nobody uses the cell any more, other than the frames suspended
 /// there. Once.
 pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
     // SAFETY: the cell is alive, and its baton is only shared.
     match unsafe { &(*cell.as_ptr()).core.baton }.state() {
-        // SAFETY: made by `Box::leak`; no thread was started, or it was joined, so that this is the
-        // last pointer.
+        // SAFETY: made by `Box::leak`; no thread was started, or the thread was joined, so that
+        // this is the last pointer.
         State::New | State::Returned => drop(unsafe { Box::from_raw(cell.as_ptr()) }),
         State::Running | State::Suspended => count_leak(),
     }
 }
 
-/// On this host each coroutine goes back to what has resumed it.
+/// On this host each coroutine goes back to its resumer.
 pub const PASSES_ON: bool = false;
 
 /// On this host there is nothing to fetch.
