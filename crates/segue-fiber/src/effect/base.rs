@@ -1,5 +1,5 @@
-//! What is known of a handled computation without its types: its state, its owners, and where its
-//! parts are.
+//! The part of a handled computation without its types: its state, its owners, and the places of
+//! its parts.
 //!
 //! Used by all that has a computation by address: `computation` makes these, `request` and
 //! `trampoline` run them, `held` ends them.
@@ -10,23 +10,23 @@
 //!   Running --perform--> Suspended --resume, discontinue, drop--> Running --the body returns or panics--> Over
 //! ```
 //!
-//! One that was not run yet counts as Running; nobody but its maker has it then. Nothing keeps the
-//! state itself: a computation is suspended while it has a request, and over when its coroutine is.
+//! One that was not run yet counts as Running; nobody but its maker has that one then. Nothing
+//! keeps the state itself: a computation is suspended while it has a request, and over when its
+//! coroutine has returned.
 //!
 //! A computation that is suspended has one owner: a continuation, or a `Next` with its answer
-//! given. It is made by the clause's caller and consumed by `run`. So a computation is resumed at
+//! given. The clause's caller makes the owner and `run` consumes it. So a computation is resumed at
 //! most once for each perform, and no clause of a handler is entered while its computation runs.
 //!
-//! A computation that another one has captured counts as running: it is inside of a `step`, on a
-//! stack that does not run.
+//! A captured computation counts as running: inside of a `step`, on a stack that does not run.
 //!
-//! # What keeps it in place
+//! # The count of owners
 //!
 //! The clauses lie with the computation and may outlive it: a clause may drop or use up its
-//! continuation, and with that end the computation, while it runs itself. So the block is counted:
-//! one for the computation until it is over, one for a `handle` that has to see to its end, and so
-//! outlives its clauses, one for each clause that runs without such a `handle`, one for a
-//! continuation that was revoked. What was forgotten stays for ever, as does its stack.
+//! continuation, and so end the computation, during its own run. So the block is counted: one for
+//! the computation until its end, one for a `handle` that has to see to that end, and so outlives
+//! its clauses, one for each clause that runs without such a `handle`, one for a continuation that
+//! was revoked. A forgotten block stays for ever, as does its stack.
 
 #![allow(unsafe_code)] // Computations are reached by address, from whichever stack runs.
 
@@ -47,25 +47,25 @@ pub(super) enum State {
     Over,
 }
 
-/// What is known of a computation without its types. `repr(C)`: the frame comes first, so that the
-/// frame of a clause that captures is a `Base`.
+/// The part of a computation without its types. `repr(C)`: the frame comes first, so that the frame
+/// of a clause that captures is a `Base`.
 #[repr(C)]
 pub(super) struct Base {
     pub frame: Frame,
     pub raw: Cell<MaybeUninit<RawCoroutine>>,
-    /// While it is suspended, what it waits for.
+    /// The request of a suspended computation.
     pub request: Cell<Option<Asked>>,
-    /// Whether what the computation borrows may end: then it must not be leaked.
+    /// Whether the computation's borrowed data may end: then a leak is forbidden.
     pub borrows: bool,
-    /// How often the right to go on was revoked. Its owner knows what that was when it became the
-    /// owner, and is owner no more when it has changed.
+    /// How often the right to go on was revoked. Each owner notes this count at its beginning, and
+    /// is owner no more when the count has changed.
     pub revoked: Cell<usize>,
     pub owners: Cell<usize>,
     pub kept: Kept,
     pub kind: Cell<&'static Kind>,
 }
 
-/// What is known of all computations of the same types.
+/// The part common to all computations of the same types.
 pub(super) struct Kind {
     /// When the body has ended: takes value and cases out of the computation, and yields the
     /// result: an [`End`].
@@ -78,11 +78,10 @@ pub(super) struct Kind {
 pub(super) type End<R> = unsafe fn(NonNull<Base>) -> R;
 
 impl Base {
-    /// Of a computation that was not run yet. It is to be told where its coroutine and its parts
-    /// are.
+    /// Of a computation that was not run yet. Its coroutine and its parts are still to be set.
     ///
-    /// All of this is written for each handled call: what can wait until it is needed, or be said
-    /// once for all, is not here.
+    /// All of this is written for each handled call: fields that can wait until their use, or be
+    /// set once for all, are not here.
     #[inline(always)]
     pub fn new(clauses: Entries, borrows: bool, kind: &'static Kind) -> Base {
         Base {
@@ -91,7 +90,7 @@ impl Base {
             request: Cell::new(None),
             borrows,
             revoked: Cell::new(0),
-            // The computation, and each owner that gets it from its maker.
+            // The computation, and each owner that gets the block from its maker.
             owners: Cell::new(2),
             kept: Kept::new(),
             kind: Cell::new(kind),
@@ -100,13 +99,13 @@ impl Base {
 
     /// # Safety
     ///
-    /// It was told where its coroutine is.
+    /// The coroutine was set.
     #[inline]
     pub unsafe fn state(&self) -> State {
         if self.request.get().is_some() {
             return State::Suspended;
         }
-        // SAFETY: by the contract. It is neither dropped nor finished, as the block is in place.
+        // SAFETY: by the contract. The block is neither dropped nor finished, as it is in place.
         let has_returned = unsafe { self.raw.get().assume_init().has_returned() };
         if has_returned { State::Over } else { State::Running }
     }
@@ -143,7 +142,7 @@ impl Owner {
 impl Drop for Owner {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it is an owner, and gives that up.
+        // SAFETY: the caller is an owner, and gives that up.
         unsafe { release(self.0) }
     }
 }
@@ -167,12 +166,12 @@ pub(super) unsafe fn release(base: NonNull<Base>) {
 ///
 /// # Safety
 ///
-/// The computation is suspended, its state is an `S`, and the caller owns it.
+/// The computation is suspended, its state is an `S`, and the caller owns the computation.
 #[inline]
 pub(super) unsafe fn state<'s, S>(base: NonNull<Base>) -> &'s mut S {
     // SAFETY: by the contract. Clauses that answer get a reference too, but only while the
-    // computation runs. If a region makes it run while this reference is in use, it is sealed
-    // before.
+    // computation runs. If a region makes the computation run while this reference is in use, the
+    // region seals the computation before.
     unsafe {
         let this = base.as_ref();
         this.request.get().unwrap_unchecked().as_ref().lend();

@@ -1,10 +1,10 @@
-//! What a handler consists of: the clauses for effects, the case for a value, the case for a panic;
-//! and the list that a builder makes of the clauses.
+//! The parts of a handler: the clauses for effects, the case for a value, the case for a panic; and
+//! the list that a builder makes of the clauses.
 //!
 //! Used by the builder, and by `perform`, which meets clauses as [`Entry`]s of a frame.
 //!
-//! The list is a type: each clause that is added wraps it. What `perform` looks at is a constant of
-//! that type, so that to install a handler writes a few words, whatever it handles.
+//! The list is a type: each added clause wraps the list so far. `perform` looks at a constant of
+//! that type, so that the installation of any handler writes a few words.
 
 #![allow(unsafe_code)] // Clauses are called by address.
 
@@ -25,8 +25,9 @@ use crate::region::List;
 use segue_core::chain::{self, Frame};
 
 /// The type of `Entry::call` of a clause that wants the continuation: with the computation, a place
-/// for the handler's result, the request, and the clause: each in a register. It answers with what
-/// is to be run on, in registers however large the result is; with nothing if it has written that.
+/// for the handler's result, the request, and the clause: each in a register. The call answers with
+/// the computation to run on, in registers for a result of any size; with nothing after writing
+/// that result.
 pub(super) type Capture<'k, R> = unsafe fn(NonNull<Base>, *mut R, Asked, *const ()) -> Option<Held<'k, ()>>;
 
 /// The type of `Entry::call` of a clause that answers: with its frame, itself, and the effect.
@@ -34,7 +35,7 @@ pub(super) type Answer<E> = unsafe fn(*const Frame, *const (), E) -> <E as Effec
 
 /// The clauses of a handler with results `R` and state `S`.
 pub trait Clauses<R, S> {
-    /// What a search for the clause of an effect looks at.
+    /// The view of a clause for a search.
     const ENTRIES: Entries;
 }
 
@@ -80,9 +81,9 @@ pub struct Cons<C, L> {
 /// `CALL` is a function of the type that `CAPTURES` says, for the effect, and takes the address of
 /// a `Self`.
 pub unsafe trait Clause<R, S> {
-    /// What it handles.
+    /// The effect of this clause.
     type Effect: Effect;
-    /// Whether it wants the continuation; otherwise it answers.
+    /// Whether the clause wants the continuation; otherwise the clause answers.
     const CAPTURES: bool;
     /// A [`Capture`] or an [`Answer`].
     const CALL: *const ();
@@ -130,8 +131,8 @@ unsafe fn capture<'k, E: Effect, R, S, C, const KEEPS: bool>(
 where
     C: Fn(E, Continuation<'k, E::Output, R, S>) -> Next<'k, R>,
 {
-    // SAFETY: by the contract. The effect is moved out once; the performer does not touch it any
-    // more.
+    // SAFETY: by the contract. The effect is moved out once; the performer does not touch the
+    // effect any more.
     let (_keeps, effect, continuation, clause) = unsafe {
         let keeps = KEEPS.then(|| Owner::of(base));
         base.as_ref().request.set(Some(request));
@@ -155,7 +156,7 @@ where
 {
     type Effect = E;
     const CAPTURES: bool = true;
-    // `handle` keeps it in place: it does not return before its clauses have.
+    // `handle` keeps the clause in place, and does not return before the clauses have.
     const CALL: *const () = capture::<'static, E, R, S, C, false> as Capture<'static, R> as *const ();
 }
 
@@ -169,8 +170,8 @@ where
     const CALL: *const () = capture::<'r, E, R, S, C, true> as Capture<'r, R> as *const ();
 }
 
-/// A clause that answers at once: it can't be entered again while it runs, as the computation waits
-/// in its call.
+/// A clause that answers at once: such a clause can't be entered again during its run, as the
+/// computation waits in the call.
 pub struct Answering<E, C>(pub(super) UnsafeCell<C>, pub(super) PhantomData<fn(E)>);
 
 // SAFETY: `answer` is an `Answer<E>`. The cell has the address of the clause.
@@ -190,9 +191,9 @@ unsafe fn answer<E: Effect, S, C>(frame: *const Frame, clause: *const (), effect
 where
     C: FnMut(&mut S, E) -> E::Output,
 {
-    // SAFETY: by the contract; only the computation could call the clause as well, and it waits for
-    // this. The pointer came from a shared reference to the cell. Other clauses use the state as
-    // well, but none of them runs while the computation does, or waits for this; and so do
+    // SAFETY: by the contract; only the computation could call the clause as well, and that waits
+    // for this call. The pointer came from a shared reference to the cell. Other clauses use the
+    // state as well, but none of them runs while the computation does, or waits for this; and so do
     // continuations, of which there is none.
     let (clause, state) = unsafe {
         let clause = &mut *UnsafeCell::raw_get(clause.cast::<UnsafeCell<C>>());
@@ -217,18 +218,18 @@ unsafe impl<E: Effect, R, S, C: Fn(E) -> E::Output + Sync> Clause<R, S> for Answ
 ///
 /// `clause` is a `C` that is in place.
 unsafe fn answer_all<E: Effect, C: Fn(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
-    // SAFETY: by the contract; there are only shared references to it.
+    // SAFETY: by the contract; there are only shared references to the clause.
     let clause = unsafe { &*clause.cast::<C>() };
     clause(effect)
 }
 
-/// What becomes of the value of a computation.
+/// The case for the value of a computation.
 pub trait ValueCase<S, T, R> {
     /// The handler's result, of its state and the value.
     fn end(self, state: S, value: T) -> R;
 }
 
-/// It is the handler's result.
+/// The value is the handler's result.
 pub struct Identity;
 
 impl<S, T> ValueCase<S, T, T> for Identity {
@@ -238,7 +239,7 @@ impl<S, T> ValueCase<S, T, T> for Identity {
     }
 }
 
-/// It is passed to a closure, with the handler's state.
+/// The value is passed to a closure, with the handler's state.
 pub struct Value<F>(pub(super) F);
 
 impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for Value<F> {
@@ -248,9 +249,9 @@ impl<S, T, R, F: FnOnce(S, T) -> R> ValueCase<S, T, R> for Value<F> {
     }
 }
 
-/// What becomes of a panic that leaves a computation.
+/// The case for a panic that leaves a computation.
 pub trait PanicCase<S, R> {
-    /// Whether it goes no further.
+    /// Whether the panic goes no further.
     const CATCHES: bool;
     /// The handler's result, of its state and the panic's payload.
     fn end(self, state: S, payload: Payload) -> R;

@@ -1,5 +1,5 @@
-//! A handled computation on a stack of its own, with its types: what lies at the top of that stack,
-//! how it starts, and what becomes of its outcome.
+//! A handled computation on a stack of its own, with its types: the block at the top of that stack,
+//! the start, and the way of the outcome.
 //!
 //! Used by `handler`, which starts computations.
 //!
@@ -12,12 +12,12 @@
 //! computation ([`Held`](super::held::Held)). A resume writes the answer into the request and runs
 //! the computation on, from the resumer's stack.
 //!
-//! Those three know a computation as its [`Base`], which has the states and what keeps it in place.
-//! What depends on the types is here, and is reached from there by function pointers that this file
-//! puts in: how a computation that is over yields the handler's result, how one runs on without a
-//! taker for its result, how all of it is freed.
+//! Those three know a computation as its [`Base`], which has the states and the count of owners.
+//! The parts that depend on the types are here, reached from there by function pointers that this
+//! file puts in: the handler's result from a computation that is over, a run without a taker for
+//! the result, the release of all of it.
 //!
-//! # What lies where
+//! # Layout
 //!
 //! ```text
 //!   coroutine's header:  Block { base, parts }            if that is small enough
@@ -57,11 +57,11 @@ struct Parts<L, V, P, S, T> {
     /// Until the body has ended; then both are moved out.
     cases: UnsafeCell<MaybeUninit<(V, P)>>,
     state: UnsafeCell<MaybeUninit<S>>,
-    /// From when the body has ended, until it is moved out.
+    /// From the body's end until its move out.
     outcome: UnsafeCell<MaybeUninit<thread::Result<T>>>,
 }
 
-/// What lies at the top of the stack. `X` is the parts, or a box with them.
+/// The block at the top of the stack. `X` is the parts, or a box with them.
 #[repr(C)]
 struct Block<X> {
     base: Base,
@@ -90,7 +90,7 @@ impl<L, V, P, S, T> Parts<L, V, P, S, T> {
 /// # Safety
 ///
 /// All that the arguments borrow outlives the computation, or the region in which it is entered;
-/// `borrows` says that it may end before the program does.
+/// `borrows` says that the borrowed data may end before the program.
 #[inline]
 pub(super) unsafe fn start<R, S, T, L, V, P, F>(
     (list, value, panic, state): (L, V, P, S),
@@ -124,18 +124,18 @@ where
         }
     };
     if let Some(list) = region {
-        // SAFETY: it is at its final place, and leaves when it is over.
+        // SAFETY: the computation is at its final place, and leaves at its end.
         unsafe { Kept::enter(&raw const (*base.as_ptr()).kept, list, end_kept) };
     }
     Started(base, PhantomData)
 }
 
-/// What is known of computations of these types.
+/// The constants of computations of these types.
 const fn kind<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(free: unsafe fn(NonNull<Base>)) -> Kind {
     Kind { end: end::<R, S, T, L, V, P> as End<R> as *const (), abandon: run_for_nothing::<R, S, T, L, V, P>, free }
 }
 
-/// Puts a computation on its stack and tells it where things are.
+/// Puts a computation on its stack and sets the pointers to its parts.
 ///
 /// # Safety
 ///
@@ -150,7 +150,7 @@ unsafe fn place<L, V, P, S, T, X: Borrow<Parts<L, V, P, S, T>>>(
     let coroutine = unsafe { Coroutine::new_borrowing(stack, block, Body::<L, V, P, S, T, _>(body, PhantomData)) };
     let raw = coroutine.raw();
     let block = coroutine.into_header();
-    // SAFETY: it has just been put in place.
+    // SAFETY: the block has just been put in place.
     let Block { base, parts } = unsafe { block.as_ref() };
     base.raw.set(MaybeUninit::new(raw));
     let parts = ptr::from_ref(parts.borrow());
@@ -163,7 +163,7 @@ unsafe fn place<L, V, P, S, T, X: Borrow<Parts<L, V, P, S, T>>>(
     block.cast()
 }
 
-/// What runs on the stack.
+/// The function on the stack.
 struct Body<L, V, P, S, T, F>(F, PhantomData<(L, V, P, S, T)>);
 
 impl<L, V, P, S, T, X, F: FnOnce() -> T> Main<Block<X>> for Body<L, V, P, S, T, F> {
@@ -175,8 +175,8 @@ impl<L, V, P, S, T, X, F: FnOnce() -> T> Main<Block<X>> for Body<L, V, P, S, T, 
 
     #[inline(always)]
     fn run(self, Block { base, .. }: &Block<X>) {
-        // Not the address of the frame alone: `perform` makes that of the base of it.
-        // SAFETY: it is in place while the body runs, and names the resumer's surroundings.
+        // Not the address of the frame alone: `perform` makes that of the base from this address.
+        // SAFETY: the frame is in place while the body runs, and names the resumer's surroundings.
         unsafe { chain::set_top(ptr::from_ref(base).cast()) };
         let outcome = catch_unwind(AssertUnwindSafe(self.0));
         // SAFETY: the computation is of these types, and nobody looks for the outcome before this
@@ -191,7 +191,7 @@ impl<L, V, P, S, T, X, F: FnOnce() -> T> Main<Block<X>> for Body<L, V, P, S, T, 
 pub(super) struct Started<R, S, T, L, V, P>(NonNull<Base>, PhantomData<(R, S, T, L, V, P)>);
 
 impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, V, P> {
-    /// Runs it under a `handle` that does not return before it is over.
+    /// Runs the computation under a `handle` that does not return before its end.
     #[inline]
     pub fn run_to_the_end(self) -> R {
         /// Ends a computation that lost its continuation.
@@ -199,8 +199,8 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
         impl Drop for End {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: this is one of its owners, and the others can't use it any more: a
-                // continuation does not outlive `handle`.
+                // SAFETY: this is one of its owners, and the others can't use the computation any
+                // more: a continuation does not outlive `handle`.
                 unsafe {
                     let panic = if self.0.as_ref().state() == State::Over { None } else { end_forgotten(self.0) };
                     release(self.0);
@@ -212,17 +212,17 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
         }
         self.run_with(|base, question| {
             let _end = End(base);
-            // SAFETY: it was just suspended with this question, and is of this type.
+            // SAFETY: the computation was just suspended with this question, and is of this type.
             unsafe { go_on(base, question) }
         })
     }
 
-    /// Runs it, and leaves its end to the owner of its continuation.
+    /// Runs the computation, and leaves its end to the owner of its continuation.
     #[inline]
     pub fn run(self) -> R {
         self.run_with(|base, question| {
-            // SAFETY: this was one of its owners; it was just suspended with this question, and is
-            // of this type.
+            // SAFETY: this was one of its owners; the computation was just suspended with this
+            // question, and is of this type.
             unsafe {
                 release(base);
                 go_on(base, question)
@@ -230,13 +230,14 @@ impl<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>> Started<R, S, T, L, 
         })
     }
 
-    /// Runs it to its end, if it performs nothing on the way; else `suspended` goes on. Here all
-    /// types are known, and nobody else has the computation yet.
+    /// Runs the computation to its end, if nothing is performed on the way; else `suspended` goes
+    /// on. Here all types are known, and nobody else has the computation yet.
     #[inline(always)]
     fn run_with(self, suspended: impl FnOnce(NonNull<Base>, Question) -> R) -> R {
         let base = self.0;
-        // SAFETY: it is new, and of these types; `Base::new` has done what precedes the switch. If
-        // it is over at once, its two owners are itself and this, and it is freed here.
+        // SAFETY: the computation is new, and of these types; `Base::new` has prepared the switch.
+        // If the computation is over at once, its two owners are itself and this function, and the
+        // block is freed here.
         unsafe {
             match enter(base) {
                 Some(question) => suspended(base, question),
@@ -267,7 +268,7 @@ unsafe fn end<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(base: NonNu
     settle(cases, state, outcome)
 }
 
-/// What is needed of a computation when it is over.
+/// The functions for a computation at its end.
 ///
 /// # Safety
 ///
@@ -300,8 +301,8 @@ fn settle<R, S, T, V: ValueCase<S, T, R>, P: PanicCase<S, R>>(
     }
 }
 
-/// `Base::abandon`. What the computation does about it is its own affair; a panic of another kind
-/// goes on.
+/// `Base::abandon`. The computation's answer to this panic is its own affair; a panic of another
+/// kind goes on.
 ///
 /// # Safety
 ///
@@ -330,7 +331,7 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
         let (cases, state, outcome) = take_out::<L, V, P, S, T>(base);
         release(base);
         match outcome {
-            // It would be raised again only to be caught below.
+            // To raise the panic again would only mean a catch below.
             Err(payload) if !P::CATCHES && payload.is::<Dropped>() => {}
             outcome => drop(settle(cases, state, outcome)),
         }
@@ -344,7 +345,7 @@ unsafe fn run_for_nothing<R, S, T, L, V: ValueCase<S, T, R>, P: PanicCase<S, R>>
 ///
 /// # Safety
 ///
-/// The computation is of these types and over, and nobody owns it any more.
+/// The computation is of these types and over, and has no owner any more.
 unsafe fn free<L, V, P, S, T>(base: NonNull<Base>) {
     // SAFETY: made by `place`, with a block of this type; all but the clauses was moved out.
     let stack = unsafe {

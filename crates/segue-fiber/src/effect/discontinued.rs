@@ -1,4 +1,4 @@
-//! What a perform ends with that takes its discontinuation as a value.
+//! The error of a perform that takes its discontinuation as a value.
 //!
 //! Used by `perform_result`.
 
@@ -11,20 +11,20 @@ use std::panic::resume_unwind;
 use super::Dropped;
 use super::request::Payload;
 
-/// What a [`perform_result`](super::perform_result) ends with instead of an answer: its handler has
+/// The end of a [`perform_result`](super::perform_result) without an answer: its handler has
 /// discontinued the computation, or dropped its continuation.
 ///
-/// The computation is to clean up, and to end. What it ends with goes where its value goes: to the
-/// handler's case for it, and from there to whoever has discontinued it. If the continuation was
-/// dropped, nobody looks at it.
+/// The computation is to clean up, and to end. Its result takes the way of its value: to the
+/// handler's case for a value, and from there to the code that has discontinued the computation. If
+/// the continuation was dropped, nobody looks at that result.
 ///
 /// A computation that performs again instead may be discontinued again, from below its handler's
-/// clause: one that does so until it succeeds uses up the stack of whoever resumes it, if its
-/// handler never answers.
+/// clause: one that does so until a success uses up its resumer's stack, if the handler never
+/// answers.
 ///
-/// Where programs abort on panics, a computation whose continuation was dropped is not run on, and
-/// never sees this: its stack is leaked, and counted by [`leaked_stacks`](crate::leaked_stacks), or
-/// the process ends if it borrows.
+/// Where programs abort on panics, a computation is not run on after the drop of its continuation,
+/// and never sees this: its stack is leaked, and counted by
+/// [`leaked_stacks`](crate::leaked_stacks), or the process ends for a computation that borrows.
 ///
 /// # Examples
 ///
@@ -51,12 +51,13 @@ use super::request::Payload;
 /// ```
 pub struct Discontinued(pub(super) Payload);
 
-// SAFETY: a shared reference to it tells the type of the payload, which is not in the payload; to
-// come to that takes the whole.
+// SAFETY: a shared reference tells the type of the payload, which is not in the payload; the
+// payload itself takes the whole value.
 unsafe impl Sync for Discontinued {}
 
 impl Discontinued {
-    /// Whether it was discontinued with [`Dropped`]: as a rule, since its continuation was dropped.
+    /// Whether the computation was discontinued with [`Dropped`]: as a rule, since its continuation
+    /// was dropped.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.is::<Dropped>()
@@ -69,14 +70,13 @@ impl Discontinued {
         self.0.is::<T>()
     }
 
-    /// What the handler has discontinued the computation with; [`Dropped`] if it has dropped the
-    /// continuation.
+    /// The handler's payload; [`Dropped`] after the drop of the continuation.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.0
     }
 
-    /// Unwinds with it, without a message, as [`perform`](super::perform) does.
+    /// Unwinds with this payload, without a message, as [`perform`](super::perform) does.
     pub fn raise(self) -> ! {
         resume_unwind(self.0)
     }

@@ -1,16 +1,16 @@
-//! The search for the handler of an effect, along the chain of what surrounds the performer.
+//! The search for the handler of an effect, along the chain of the performer's surroundings.
 //!
-//! Used by `perform`, and by what a perform without a handler says.
+//! Used by `perform`, and by the message of a perform without a handler.
 //!
 //! # Far handlers
 //!
-//! A handler that is passed costs some nanoseconds. So after a few of them the search looks whether
-//! it knows the answer: a few clauses that were found last are remembered, each by the effect and
-//! by the frame that was the top. They are good as long as no frame of the thread is put elsewhere,
-//! taken out of use, or numbered, which the first search from it does; the chain counts these
+//! A handler that is passed costs some nanoseconds. So after a few of them the search looks for a
+//! remembered answer: a few clauses that were found last are kept, each by the effect and by the
+//! frame that was the top. They are good as long as no frame of the thread is put elsewhere, taken
+//! out of use, or numbered, which the first search from there does; the chain counts these
 //! [changes](chain::changes). So a program pays for the way once that performs again and again from
-//! inside of the same handlers. One that installs its innermost handler anew for each far perform
-//! pays for it each time, and with it all that perform on its thread.
+//! inside of the same handlers. A program that installs its innermost handler anew for each far
+//! perform pays each time, and so do all performers on its thread.
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
@@ -24,10 +24,10 @@ use super::request::Fail;
 use segue_core::WaitsFor;
 use segue_core::chain::{self, Clauses, Frame, Heritage, Kind, Surrounding};
 
-/// What is known of a clause when the program is compiled; the entries of a handler are linked.
+/// The compile-time part of a clause; the entries of a handler are linked.
 #[repr(C)] // What the chain knows comes first.
 pub(crate) struct Entry {
-    /// Whether this clause or one after it wants the continuation.
+    /// Whether this clause or one behind wants the continuation.
     pub all: Clauses,
     /// The type of the effect.
     pub effect: TypeId,
@@ -35,13 +35,13 @@ pub(crate) struct Entry {
     /// enough: compilers and linkers put most constants that are equal at the same place.
     pub place: &'static TypeId,
     pub name: fn() -> &'static str,
-    /// Whether the clause wants the continuation. Otherwise to perform is to call it.
+    /// Whether the clause wants the continuation. Otherwise a perform is a call of the clause.
     pub captures: bool,
-    /// The function behind it; its type follows from the effect's and from `captures`.
+    /// The function behind the clause; its type follows from the effect's and from `captures`.
     pub call: *const (),
-    /// Of the requests for it.
+    /// Of the requests for this clause.
     pub fail: Fail,
-    /// Where the clause lies in the list that starts with it.
+    /// The place of the clause in the list that starts there.
     pub head: usize,
     /// Where the rest of the list lies.
     pub tail: usize,
@@ -56,7 +56,7 @@ pub(super) struct Found {
     pub entry: &'static Entry,
 }
 
-/// What a search along handlers and generators comes to.
+/// The result of a search along handlers and generators.
 pub(super) enum Search {
     Found(Found),
     /// To a frame of another kind, past which [`find_past`] looks.
@@ -64,7 +64,7 @@ pub(super) enum Search {
     Nothing,
 }
 
-/// What lies between a performer and a handler.
+/// The frame between a performer and a handler.
 pub(super) enum Between {
     Nothing,
     /// Contexts, of which this is the outermost.
@@ -73,7 +73,7 @@ pub(super) enum Between {
     Border(Heritage),
 }
 
-/// The first entry of what a frame handles.
+/// The first entry of a frame's clauses.
 ///
 /// # Safety
 ///
@@ -84,14 +84,14 @@ unsafe fn entries(frame: &Frame) -> Option<&'static Entry> {
     unsafe { frame.clauses().cast::<Entry>().as_ref() }
 }
 
-/// The clause for an effect among the entries of a handler, if it can be used.
+/// The clause for an effect among the entries of a handler, if usable.
 ///
 /// # Safety
 ///
 /// `frame` is in the chain, and has these entries.
 #[inline(always)]
 unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) -> Option<Found> {
-    // SAFETY: it is in place, as the caller promises.
+    // SAFETY: the entry is in place, as the caller promises.
     let (mut list, mut next) = (unsafe { (*frame).list.get() }, Some(first));
     while let Some(entry) = next {
         if entry.effect == effect && (!entry.captures || !std::thread::panicking()) {
@@ -103,14 +103,15 @@ unsafe fn clause_of(frame: *const Frame, first: &'static Entry, effect: TypeId) 
     None
 }
 
-/// How many frames a search passes before it looks at what is remembered.
+/// The number of frames that a search passes before looking at the remembered clauses.
 const NEAR: usize = 4;
 
-/// The clause for an effect of the innermost frame, if that has one that can be used; and whether
-/// it captures. Not one that does and has the effect's type at another place than the performer.
+/// The clause for an effect of the innermost frame, if that has a usable one; and whether the
+/// clause captures. Not one that does and has the effect's type at another place than the
+/// performer.
 ///
-/// To be asked before [`find`], where the perform is: there it leaves what it finds in registers,
-/// and more code would keep the function that performs from being inlined itself.
+/// To be asked before [`find`], at the perform: there the result stays in registers, and more code
+/// would keep the function that performs from being inlined itself.
 ///
 /// # Safety
 ///
@@ -134,14 +135,14 @@ pub(super) unsafe fn find_innermost<E: Effect>(top: *const Frame) -> Option<(Fou
             if ptr::eq(entry.place, const { &TypeId::of::<E>() }) {
                 return (!std::thread::panicking()).then(|| (found(list, entry), true));
             }
-        // The compiler knows the second, if it knows the handler.
+        // The compiler knows the second with a known handler.
         } else if entry.effect == TypeId::of::<E>() {
             return Some((found(list, entry), false));
         }
         // The first one is looked at in a straight line.
         std::hint::cold_path();
         if entry.captures && entry.effect == TypeId::of::<E>() {
-            // It comes before those after it, and `find` sees that.
+            // This one comes before those behind, and `find` sees that.
             return None;
         }
         list = list.wrapping_byte_add(entry.tail);
@@ -149,8 +150,8 @@ pub(super) unsafe fn find_innermost<E: Effect>(top: *const Frame) -> Option<(Fou
     }
 }
 
-/// The innermost clause for an effect that can be used, unless something else than handlers and
-/// generators is in front of it.
+/// The innermost clause for an effect that is usable, unless something else than handlers and
+/// generators is in front.
 ///
 /// Knows the effect by its type: `TypeId`s are passed by address, so that each perform would write
 /// one down.
@@ -163,14 +164,14 @@ pub(super) fn find<E: Effect>() -> Search {
     }
 }
 
-/// Looks at so many frames, from one on to which the top leads, or null. To which it comes then, if
-/// it has found nothing.
+/// Looks at so many frames, from one on to which the top leads, or null. The frame behind them, if
+/// nothing was found.
 #[inline(always)]
 fn pass(mut frame: *const Frame, most: usize, effect: TypeId) -> Result<Search, *const Frame> {
     for _ in 0..most {
         // SAFETY: the frames from the top outwards are in place.
         let Some(this) = (unsafe { frame.as_ref() }) else { return Ok(Search::Nothing) };
-        // SAFETY: it is one of the chain.
+        // SAFETY: the frame is one of the chain.
         if let Some(search) = unsafe { look_at(frame, this, effect) } {
             return Ok(search);
         }
@@ -179,12 +180,12 @@ fn pass(mut frame: *const Frame, most: usize, effect: TypeId) -> Result<Search, 
     Err(frame)
 }
 
-/// What a search comes to at a frame, if it ends there.
+/// The result of a search that ends at a frame.
 ///
 /// # Safety
 ///
 /// The frame is one of the chain, and `this` a reference to it: that is good for the frame alone,
-/// and not for what it is the head of.
+/// and not for the structure that begins with the frame.
 #[inline(always)]
 unsafe fn look_at(frame: *const Frame, this: &Frame, effect: TypeId) -> Option<Search> {
     // SAFETY: by the contract.
@@ -197,11 +198,11 @@ unsafe fn look_at(frame: *const Frame, this: &Frame, effect: TypeId) -> Option<S
     if this.list.get().is_null() { None } else { Some(Search::Past(frame)) }
 }
 
-/// A clause that was found, and what makes it good.
+/// A clause that was found, and the condition for its use.
 #[derive(Clone, Copy)]
 struct Known {
     changes: u64,
-    /// The top from which it was found.
+    /// The top of the chain at the search.
     top: u64,
     effect: TypeId,
     frame: *const Frame,
@@ -223,7 +224,7 @@ segue_core::plain_thread_local! {
 
 /// Where a clause is remembered.
 fn place(top: u64, effect: TypeId) -> usize {
-    /// Takes what a type gives to be hashed, which is a hash already.
+    /// Takes a type's hash input, which is a hash already.
     struct Last(u64);
     impl Hasher for Last {
         fn write(&mut self, bytes: &[u8]) {
@@ -243,7 +244,7 @@ fn place(top: u64, effect: TypeId) -> usize {
     (last.finish() ^ top) as usize % PLACES
 }
 
-/// As [`find`], from a frame to which it has come past some without a clause for the effect.
+/// As [`find`], from a frame behind some without a clause for the effect.
 fn find_far(frame: *const Frame, effect: TypeId) -> Search {
     // SAFETY: the innermost frame is in place.
     let Some(top) = (unsafe { chain::top().as_ref() }) else { return Search::Nothing };
@@ -262,8 +263,7 @@ fn find_far(frame: *const Frame, effect: TypeId) -> Search {
             && let Some(entry) = it.entry
             && (!entry.captures || !std::thread::panicking())
         {
-            // The top is the frame that it was then, and so leads to the frame that it led to,
-            // which is in use.
+            // The top is the same frame as then, and so leads to the same frame, which is in use.
             return Search::Found(Found { frame: it.frame, clause: it.clause, entry });
         }
         let search = pass(frame, usize::MAX, effect).unwrap_or(Search::Nothing);
@@ -287,7 +287,7 @@ pub(super) unsafe fn find_past(frame: *const Frame, effect: TypeId) -> Option<(F
     // SAFETY: by the contract.
     let found = unsafe {
         outwards(frame, |frame, first, between| {
-            // SAFETY: it has been come to with its entries.
+            // SAFETY: the search has come to this frame with its entries.
             clause_of(frame, first, effect).map(|found| (found, between))
         })
     };
@@ -295,7 +295,7 @@ pub(super) unsafe fn find_past(frame: *const Frame, effect: TypeId) -> Option<(F
 }
 
 /// Goes along the handlers from a frame outwards, those that were inherited last, until `visit` has
-/// something. Else what stands in front of the others, if anything does.
+/// something. Else the obstacle in front of the others, if there is one.
 ///
 /// # Safety
 ///
@@ -305,8 +305,8 @@ unsafe fn outwards<T>(
     mut visit: impl FnMut(*const Frame, &'static Entry, Between) -> Option<T>,
 ) -> Result<T, Option<WaitsFor>> {
     let (mut contexts, mut is_border_passed) = (None, false);
-    // SAFETY: the frames from the top outwards are in place. Each is one of the chain. What was
-    // inherited outlives its heir, which runs here, and was one of a chain.
+    // SAFETY: the frames from the top outwards are in place. Each is one of the chain. An inherited
+    // handler outlives its heir, which runs here, and was one of a chain.
     unsafe {
         while let Some(this) = frame.as_ref() {
             match entries(this) {
@@ -342,8 +342,8 @@ unsafe fn outwards<T>(
     Err(None)
 }
 
-/// The effects of each handler in place, innermost first; and what stands in front of the others,
-/// if anything does.
+/// The effects of each handler in place, innermost first; and the obstacle in front of the others,
+/// if there is one.
 pub(super) fn surroundings() -> (Vec<Vec<&'static str>>, Option<WaitsFor>) {
     let mut handlers = Vec::new();
     let mut add = |first| {

@@ -23,30 +23,29 @@ use segue_core::chain::{self, Frame, Restore};
 
 /// A handler in the making: clauses for effects, a case for the value, a case for panics.
 ///
-/// `R` is what it yields. Several clauses may be added; the one added last is asked first. The
-/// result of the body is `R` itself if there is no case for the value.
+/// `R` is its result. Several clauses may be added; the one added last is asked first. The result
+/// of the body is `R` itself if there is no case for the value.
 ///
 /// # Which clause
 ///
 /// | | gets | yields | costs |
 /// | --- | --- | --- | --- |
-/// | [`answer`](Self::answer), [`answer_with`](Self::answer_with) | the effect | what the perform returns | a call: a handler with only these runs its body in place |
+/// | [`answer`](Self::answer), [`answer_with`](Self::answer_with) | the effect | the result of the perform | a call: a handler with only these runs its body in place |
 /// | [`on`](Self::on) | the effect and the continuation | the handler's result | a stack for the body, a switch to and fro for each perform |
-/// | [`on_tail`](Self::on_tail) | likewise | the result, or what to resume | the same, and no stack is used up by resuming |
+/// | [`on_tail`](Self::on_tail) | likewise | the result, or the value to resume with | the same, and a resume uses up no stack |
 ///
-/// All of them run under the handlers *outside* of this one: what a clause performs is not handled
-/// by its own handler.
+/// All of them run under the handlers *outside* of this one: a clause's performs are not handled by
+/// its own handler.
 ///
-/// A clause that gets the continuation may be entered again while it runs, since resuming runs the
-/// body, which may perform again. So it is an `Fn`. What changes is either in the handler's
-/// [state](Self::with_state), which is the continuation's while there is one, or in a `Cell` of
-/// yours. A clause that answers can't be entered again, and is an `FnMut`.
+/// A clause that gets the continuation may be entered again during its run, since resuming runs the
+/// body, which may perform again. So this clause is an `Fn`. A changing value is either in the
+/// handler's [state](Self::with_state), which is the continuation's while there is one, or in a
+/// `Cell` of yours. A clause that answers can't be entered again, and is an `FnMut`.
 ///
-/// # What may be borrowed
+/// # Borrows
 ///
-/// Body, clauses and cases of [`Handler::new`] borrow what they like: `handle` does not return
-/// before the body is over. Its continuations can't be kept longer than that, which the compiler
-/// checks:
+/// Body, clauses and cases of [`Handler::new`] borrow freely: `handle` does not return before the
+/// body is over. Its continuations can't be kept longer than that, which the compiler checks:
 ///
 /// ```compile_fail
 /// use segue_fiber::effect::{Continuation, Effect, Handler, perform};
@@ -100,8 +99,8 @@ impl<R> Default for Handler<Scoped, R> {
 impl<R, S> Handler<Scoped, R, S> {
     /// As [`new`](Handler::new), with a state that the clauses share.
     ///
-    /// It is one clause's at a time: [`Continuation::state`] lends it to the continuation's owner,
-    /// [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
+    /// The state is one clause's at a time: [`Continuation::state`] lends it to the continuation's
+    /// owner, [`answer_with`](Self::answer_with) to the clause, and the cases get it in the end.
     #[inline]
     pub fn with_state(state: S) -> Self {
         Self::of(Scoped, state)
@@ -109,7 +108,8 @@ impl<R, S> Handler<Scoped, R, S> {
 }
 
 impl<R> Handler<Stored<'static>, R> {
-    /// A handler of nothing. Its continuations may be kept and resumed later. It borrows nothing.
+    /// A handler of nothing. Its continuations may be kept and resumed later. Such a handler
+    /// borrows nothing.
     #[inline]
     pub fn stored() -> Self {
         Self::stored_with_state(())
@@ -146,11 +146,11 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         Handler { list: Cons { head, tail: list }, value, panic, state, mode, stack, _yields: PhantomData }
     }
 
-    /// The body can use `bytes` of its stack, if it runs on one of its own: not under a handler
-    /// that only answers.
+    /// The body can use `bytes` of its stack, on a stack of its own: not under a handler that only
+    /// answers.
     ///
-    /// Without it the stack has the [default size](crate::StackConfig::set_default_slot_size): 240
-    /// KiB can be used of it if nobody has said anything.
+    /// Without this the stack has the [default size](crate::StackConfig::set_default_slot_size): by
+    /// default 240 KiB of that can be used.
     ///
     /// ```
     /// use segue_fiber::effect::{Effect, Handler, perform};
@@ -191,7 +191,7 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         self.add(Answering::<E, C>(UnsafeCell::new(clause), PhantomData))
     }
 
-    /// What becomes of the body's value. It runs once, under the outer handlers.
+    /// The case for the body's value. This case runs once, under the outer handlers.
     ///
     /// The type of its argument has to be written, since the body comes later.
     #[inline]
@@ -206,9 +206,9 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         Handler { list, value: Value(case), panic, state, mode, stack, _yields: PhantomData }
     }
 
-    /// What becomes of a panic that leaves the body, a discontinued one included. It runs once,
-    /// under the outer handlers. Without it, the panic goes on in the caller that waits for the
-    /// result.
+    /// The case for a panic that leaves the body, a discontinued one included. This case runs once,
+    /// under the outer handlers. Without this case, the panic goes on in the caller that waits for
+    /// the result.
     #[inline]
     pub fn panic<F: FnOnce(Payload) -> R>(self, case: F) -> Handler<M, R, S, L, V, impl PanicCase<S, R>> {
         self.panic_with(|_, payload| case(payload))
@@ -234,7 +234,7 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
         let frame = Frame::new(L::ENTRIES.address(), (&raw const list).cast());
         frame.set_state(state.get());
         let outcome = {
-            // SAFETY: what is around is in place until this returns.
+            // SAFETY: the frame around is in place until this returns.
             let _restore = unsafe { Restore::new() };
             // SAFETY: the frame is in place until `_restore` sets the top again.
             unsafe { chain::set_top(&frame) };
@@ -249,7 +249,7 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
 }
 
 impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
-    /// Handles an effect with the continuation: what `clause` returns is the handler's result.
+    /// Handles an effect with the continuation: the result of `clause` is the handler's result.
     ///
     /// The continuation is resumed within the clause, or ended.
     #[inline]
@@ -260,7 +260,7 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
         self.on_tail(move |effect, continuation| Next::done(clause(effect, continuation)))
     }
 
-    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
+    /// As [`on`](Self::on), for a clause with a resume as its last act: it returns
     /// [`Continuation::tail`]. Any number of performs takes no more stack than one.
     #[inline]
     pub fn on_tail<E: Effect, C>(self, clause: C) -> Handler<Scoped, R, S, Cons<impl Clause<R, S>, L>, V, P>
@@ -276,7 +276,7 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
     ///
     /// # Panics
     ///
-    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and
+    /// With a panic of the body, if there is no case for panics, and with panics of clauses and
     /// cases. When there is no stack for the body.
     #[inline]
     pub fn handle<T>(self, body: impl FnOnce() -> T) -> R
@@ -288,7 +288,7 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
         if const { L::ENTRIES.capture() } {
             let Handler { list, value, panic, state, stack, .. } = self;
             // SAFETY: `run_to_the_end` does not return before the computation is over, and so
-            // before what is borrowed here may end.
+            // before the end of the data borrowed here.
             unsafe { computation::start((list, value, panic, state), None, true, stack, body) }.run_to_the_end()
         } else {
             self.handle_in_place(body)
@@ -297,7 +297,7 @@ impl<R, S, L, V, P> Handler<Scoped, R, S, L, V, P> {
 }
 
 impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
-    /// Handles an effect with the continuation: what `clause` returns is the handler's result. The
+    /// Handles an effect with the continuation: the result of `clause` is the handler's result. The
     /// continuation may be kept.
     #[inline]
     pub fn on<E: Effect, C>(self, clause: C) -> Handler<Stored<'r>, R, S, Cons<impl Clause<R, S>, L>, V, P>
@@ -307,7 +307,7 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
         self.on_tail(move |effect, continuation| Next::done(clause(effect, continuation)))
     }
 
-    /// As [`on`](Self::on), for a clause that resumes as the last thing it does: by returning
+    /// As [`on`](Self::on), for a clause with a resume as its last act: it returns
     /// [`Continuation::tail`], of this continuation or of one that was kept.
     #[inline]
     pub fn on_tail<E: Effect, C>(self, clause: C) -> Handler<Stored<'r>, R, S, Cons<impl Clause<R, S>, L>, V, P>
@@ -322,7 +322,7 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     ///
     /// # Panics
     ///
-    /// With what leaves the body, if there is no case for panics, and with what leaves clauses and
+    /// With a panic of the body, if there is no case for panics, and with panics of clauses and
     /// cases. When there is no stack for the body.
     #[inline]
     pub fn handle<T>(self, body: impl FnOnce() -> T + 'r) -> R
@@ -336,7 +336,7 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     {
         if const { L::ENTRIES.capture() } {
             let Handler { list, value, panic, state, mode, stack, .. } = self;
-            // SAFETY: what is borrowed outlives the region, in which the computation is entered;
+            // SAFETY: the borrowed data outlive the region, in which the computation is entered;
             // without a region nothing is borrowed.
             unsafe { computation::start((list, value, panic, state), mode.0, mode.0.is_some(), stack, body) }.run()
         } else {

@@ -1,40 +1,40 @@
 //! The right to go on with a suspended computation, and how a computation ends that nobody goes on
 //! with.
 //!
-//! Used by continuations, and by what a clause hands control on with; by `computation`, for
-//! continuations that were forgotten, and by regions, for what is left at their end.
+//! Used by continuations, and by the value with which a clause hands control on; by `computation`,
+//! for continuations that were forgotten, and by regions, for the rest at their end.
 //!
 //! # How one ends
 //!
-//! Its perform is answered with a panic, [`Dropped`], and it is run on: so it is unwound, where
-//! programs unwind. A body that catches the panic, or takes it as a value, goes on, and may be
-//! suspended again, with a continuation anew.
+//! Its perform is answered with a panic, [`Dropped`], and the computation is run on: so its stack
+//! is unwound, where programs unwind. A body that catches the panic, or takes that as a value, goes
+//! on, and may be suspended again, with a continuation anew.
 //!
-//! # How it ends
+//! # Three ways to the end
 //!
-//! - Its owner drops the right to go on with it.
-//! - `handle`, if that was forgotten: it is called when nobody can use it any more, as a
-//!   continuation does not outlive the clause that has got it.
+//! - The owner drops the right to go on.
+//! - `handle`, if that right was forgotten: `handle` comes to this when nobody can use the right
+//!   any more, as a continuation does not outlive its clause.
 //! - The region in which it is suspended. There the right to go on may be on the stack of another
-//!   computation that the region ends later, and be dropped then. So the region *revokes* it: it
-//!   counts in the computation's `revoked`, by which the owner of the right sees that it is gone;
-//!   the region then owns the computation's block in its place. The drop of a right that was
-//!   revoked gives that up and does nothing else.
+//!   computation that the region ends later, and be dropped then. So the region *revokes* the
+//!   right: a count in the computation's `revoked` shows the owner that the right is gone; the
+//!   region then owns the computation's block in its place. The drop of a right that was revoked
+//!   gives that up and does nothing else.
 //!
 //! # The races to fear
 //!
-//! All is one thread's, but foreign code runs at two places, and a region may end what is here
+//! All is one thread's, but foreign code runs at two places, and a region may end this computation
 //! before that code returns: the foreign code is captured by another computation, which the region
 //! ends later.
 //!
 //! - *The drop of an answer that was given and not used*, when the right is dropped. The right is
-//!   not there any more, and the computation still suspended. So `abandon` looks at that again
-//!   before it runs the computation.
-//! - *A clause that has borrowed the state from its continuation.* The state must then stay where
-//!   it is, and nobody else may get a reference, until that continuation is dropped, or for ever.
-//!   So if the present continuation has lent the state, the region *seals* the computation: it is
-//!   unwound without its clauses, and its cases are not called; state and cases are dropped with
-//!   the block.
+//!   not there any more, and the computation still suspended. So `abandon` looks at the right again
+//!   before running the computation.
+//! - *A clause that has borrowed the state from its continuation.* The state must then stay in
+//!   place, and nobody else may get a reference, until that continuation is dropped, or for ever.
+//!   So if the present continuation has lent the state, the region *seals* the computation: the
+//!   computation is unwound without its clauses, and its cases are not called; state and cases are
+//!   dropped with the block.
 
 #![allow(unsafe_code)] // Computations are reached by address.
 
@@ -51,16 +51,16 @@ use crate::backtrace::Backtrace;
 use crate::outcome::can_unwind;
 use crate::region::Kept;
 
-/// The right to go on with a suspended computation. Dropped, it ends the computation.
+/// The right to go on with a suspended computation. Its drop ends the computation.
 ///
-/// It may be revoked: then the computation has been ended by its region, and is there only so that
-/// this can be seen.
+/// A revoked right: the region has ended the computation, which is there only so that this can be
+/// seen.
 ///
-/// To drop it runs frames that hold what is good for `'k`, and what `T` names: the compiler takes
-/// both to be used then.
+/// A drop runs frames that hold values good for `'k`, and the types in `T`: the compiler takes both
+/// to be used then.
 pub(super) struct Held<'k, T> {
     base: NonNull<Base>,
-    /// What `Base::revoked` was.
+    /// The value of `Base::revoked` at the beginning.
     revoked: usize,
     /// Neither longer nor shorter.
     _good_for: PhantomData<fn(&'k ()) -> &'k ()>,
@@ -70,14 +70,14 @@ pub(super) struct Held<'k, T> {
 impl<'k, T> Held<'k, T> {
     /// # Safety
     ///
-    /// The computation is suspended, and nobody else has it.
+    /// The computation is suspended, and nobody else has that right.
     #[inline]
     pub unsafe fn new(base: NonNull<Base>) -> Self {
         // SAFETY: by the contract.
         Held { base, revoked: unsafe { base.as_ref() }.revoked.get(), _good_for: PhantomData, _types: PhantomData }
     }
 
-    /// The same, where other types are known of it.
+    /// The same, with other types of the computation known.
     #[inline]
     pub fn cast<U>(self) -> Held<'k, U> {
         let this = ManuallyDrop::new(self);
@@ -86,7 +86,7 @@ impl<'k, T> Held<'k, T> {
 
     #[inline]
     fn is_revoked(&self) -> bool {
-        // SAFETY: the region that revokes it keeps the computation in place until this is dropped.
+        // SAFETY: the revoking region keeps the computation in place until this is dropped.
         unsafe { self.base.as_ref() }.revoked.get() != self.revoked
     }
 
@@ -95,8 +95,8 @@ impl<'k, T> Held<'k, T> {
         if self.is_revoked() {
             return Backtrace::empty("its region has ended it");
         }
-        // SAFETY: set by `place`. It is suspended and this one's, which is borrowed, and not
-        // another thread's, as this is not `Send`.
+        // SAFETY: set by `place`. The computation is suspended and this right's, which is borrowed,
+        // and not another thread's, as this is not `Send`.
         unsafe { self.base.as_ref().raw.get().assume_init().backtrace() }
     }
 
@@ -104,7 +104,7 @@ impl<'k, T> Held<'k, T> {
     ///
     /// # Panics
     ///
-    /// When it was revoked.
+    /// For a revoked right.
     #[inline]
     pub fn get(&self) -> NonNull<Base> {
         if self.is_revoked() {
@@ -113,7 +113,7 @@ impl<'k, T> Held<'k, T> {
         self.base
     }
 
-    /// As `get`, for an owner that gives it up.
+    /// As `get`, for an owner that gives the right up.
     #[inline]
     pub fn take(self) -> NonNull<Base> {
         let this = ManuallyDrop::new(self);
@@ -133,8 +133,8 @@ fn refuse() -> ! {
 impl<T> Drop for Held<'_, T> {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: if it was not revoked, it has a suspended computation; else it owns what the
-        // revoking region has left.
+        // SAFETY: a right that was not revoked has a suspended computation; a revoked one owns the
+        // block that the region has left.
         unsafe { if self.is_revoked() { release(self.base) } else { abandon(self.base) } }
     }
 }
@@ -143,11 +143,11 @@ impl<T> Drop for Held<'_, T> {
 ///
 /// # Safety
 ///
-/// `kept` is in the base of a computation in a list; what stands for the computation is not used
-/// any more other than to be dropped.
+/// `kept` is in the base of a computation in a list; the value that stands for the computation is
+/// not used any more other than to be dropped.
 pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
-    // SAFETY: it was entered with an address that is good for the whole; what is in a list is in
-    // place.
+    // SAFETY: the computation was entered with an address that is good for the whole; the entries
+    // of a list are in place.
     unsafe {
         let base = NonNull::new_unchecked(kept.byte_sub(mem::offset_of!(Base, kept)).cast_mut().cast::<Base>());
         let this = base.as_ref();
@@ -164,11 +164,12 @@ pub(super) unsafe fn end_kept(kept: *const Kept) -> bool {
     true
 }
 
-/// Ends a suspended computation that nobody goes on with: unwinds it, where programs unwind.
+/// Ends a suspended computation without an owner to go on: unwinds its stack, where programs
+/// unwind.
 ///
 /// # Safety
 ///
-/// The computation is suspended; the caller owns it, and gives it up.
+/// The computation is suspended; the caller owns the computation, and gives it up.
 #[cold]
 pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
@@ -181,9 +182,9 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     // SAFETY: by the contract.
     let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
     if this.revoked.get() != revoked {
-        // It had an answer, and the drop of that was suspended; meanwhile the region has ended the
-        // computation, and has left this the block.
-        // SAFETY: see `end_kept`; it is not used any more.
+        // There was an answer, and its drop was suspended; meanwhile the region has ended the
+        // computation, and has left this the block. SAFETY: see `end_kept`; the block is not used
+        // any more.
         unsafe { release(base) };
         return go_on_with(failed.err());
     }
@@ -192,7 +193,7 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     match failed {
         Ok(()) => end(),
         Err(payload) => {
-            // It had an answer, and the drop of that has panicked. A second panic meanwhile is not
+            // There was an answer, and its drop has panicked. A second panic meanwhile is not
             // reported; and its drop may panic.
             mem::forget(catch_unwind(AssertUnwindSafe(end)));
             go_on_with(Some(payload));
@@ -200,24 +201,23 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     }
 }
 
-/// Ends a computation that lost its continuation, whatever it takes, and says what panicked
-/// meanwhile.
+/// Ends a computation that lost its continuation, in any case, and returns the panic meanwhile.
 ///
 /// # Safety
 ///
-/// It is not over, and the owner of its continuation does not use it.
+/// The computation is not over, and the owner of its continuation does not use that.
 #[cold]
 pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
     let mut panic = None;
-    // SAFETY: it is in place until its last owner has released it, and the caller is one.
+    // SAFETY: the block is in place until its last owner has released it, and the caller is one.
     while unsafe { base.as_ref().state() } == State::Suspended {
-        // SAFETY: it is suspended, and nobody else's.
+        // SAFETY: the computation is suspended, and nobody else's.
         let outcome = catch_unwind(AssertUnwindSafe(|| unsafe { abandon(base) }));
         panic = panic.or(outcome.err());
     }
     // SAFETY: as above.
     if unsafe { base.as_ref().state() } == State::Running {
-        // It can't be, since its resumer would be inside of the caller.
+        // This can't happen, since its resumer would be inside of the caller.
         std::process::abort();
     }
     panic
@@ -228,7 +228,7 @@ pub(super) unsafe fn end_forgotten(base: NonNull<Base>) -> Option<Payload> {
 pub(super) fn go_on_with(panic: Option<Payload>) {
     if let Some(payload) = panic {
         if thread::panicking() {
-            // It was reported; to raise it again would end the process.
+            // The panic was reported; to raise it again would end the process.
             mem::forget(payload);
         } else {
             resume_unwind(payload);

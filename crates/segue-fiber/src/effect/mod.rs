@@ -1,10 +1,10 @@
 //! Effect handlers: ask an enclosing handler, which answers, or keeps the rest of the computation
 //! for later.
 //!
-//! Used by applications, and by libraries that leave it to their callers what an operation means.
+//! Used by applications, and by libraries that leave the meaning of an operation to their callers.
 //!
-//! An *effect* is a type. To [`perform`] one is to call the innermost [`Handler`] in place that has
-//! a clause for it.
+//! An *effect* is a type. A [`perform`] calls the innermost [`Handler`] in place that has a clause
+//! for the effect.
 //!
 //! ```
 //! use segue_fiber::effect::{Effect, Handler, perform};
@@ -37,8 +37,8 @@
 //!
 //! The design follows "Retrofitting Effect Handlers onto OCaml" (Sivaramakrishnan and others, PLDI
 //! 2021): handlers are deep, continuations are stacks and are used once, effects are not in the
-//! types of functions. What differs is what Rust can check: that a continuation is used at most
-//! once, is not sent, and does not outlive what it borrows.
+//! types of functions. The difference is Rust's checks: that a continuation is used at most once,
+//! is not sent, and does not outlive its borrowed data.
 //!
 //! # Which handler handles
 //!
@@ -46,7 +46,7 @@
 //!   under the handlers outside of theirs.
 //! - A fiber, and any other [`Coroutine`](crate::Coroutine), starts without handlers, but for
 //!   [shared](SharedHandler) ones, which the halves of a join and the fibers of a scope inherit. A
-//!   [generator](crate::generator()) runs under the handlers of the code that asks it for the next
+//!   [generator](crate::generator()) runs under the handlers of the code that asks for the next
 //!   element.
 //! - While the thread panics, clauses that want the continuation are passed over, as if the effect
 //!   were not theirs: a destructor that ran on in another order would confuse the count of panics,
@@ -56,15 +56,15 @@
 //!
 //! A panic that leaves the body goes to the handler's case for panics, or to the caller that waits
 //! for the handler's result: that of `handle` at first, later that of `resume`. A panic of a clause
-//! or case goes there too; the continuation, if the clause had it still, is dropped on the way, and
-//! so the body unwound; or it is told, if it has performed by [`perform_result`]. A panic of a
-//! clause that answers goes to the performer.
+//! or case goes there too; the continuation, if still the clause's, is dropped on the way, and so
+//! the body unwound; or told, after a [`perform_result`]. A panic of a clause that answers goes to
+//! the performer.
 //!
 //! # Shallow handling
 //!
-//! A handler is deep: it is in place again when its continuation is resumed. To handle each perform
-//! in another way, let the clauses only say what was performed. The handler's result is then a
-//! step, and to resume yields the next one:
+//! A handler is deep: in place again when its continuation is resumed. To handle each perform in
+//! another way, let the clauses only report the effect. The handler's result is then a step, and to
+//! resume yields the next one:
 //!
 //! ```
 //! use segue_fiber::effect::{Continuation, Effect, Handler, perform};
@@ -100,21 +100,21 @@
 //! # Waiting inside
 //!
 //! A fiber may wait inside a handled computation: all of its stacks are suspended at once, and its
-//! handlers are in place again when it goes on.
+//! handlers are in place again when the fiber goes on.
 //!
-//! What a computation has entered when it performs, a scope, a timeout, a shield, belongs to it.
-//! That leaves with it: the clause is not inside of the performer's timeout. And it comes back with
-//! it, inside of whatever the resumer is in then: a cancellation or deadline around the resumer
-//! shows in the computation. Only a clause that answers is a call of the performer's, and runs
-//! inside of what the performer is in.
+//! The contexts that a computation has entered before a perform, a scope, a timeout, a shield,
+//! belong to the computation. They leave along: the clause is not inside of the performer's
+//! timeout. And they come back along, inside of the resumer's contexts of then: a cancellation or
+//! deadline around the resumer shows in the computation. Only a clause that answers is a call of
+//! the performer's, and runs inside of the performer's contexts.
 //!
 //! # Operations in progress
 //!
 //! No computation is captured across an operation. A waker, a hook, a closure of a source, a
-//! policy, a drop: what such code performs finds no handler outside of the operation that calls it,
-//! and what it gives to a generator outside is refused, with a message that names the operation. It
-//! is as with C frames in the paper. A join, a blocking call in place and a visit to another
-//! scheduler are operations, too.
+//! policy, a drop: a perform in such code finds no handler outside of the operation around, and an
+//! element for a generator outside is refused, with a message that names the operation. C frames
+//! are like that in the paper. A join, a blocking call in place and a visit to another scheduler
+//! are operations, too.
 //!
 //! # Programs to read
 //!
@@ -123,12 +123,12 @@
 //! `backtracking` searches with [`multi`](crate::multi), `generator` walks trees,
 //! `testing_with_effects` runs a program without the world.
 //!
-//! # What an effect can carry
+//! # The content of an effect
 //!
-//! An effect is `'static`: it borrows nothing. A clause has the effect for itself, and may keep it
-//! when the performer has gone on or is over; a borrow from the performer's stack would dangle
-//! then. (For clauses that answer it could be otherwise, as the performer waits meanwhile; but
-//! whether a clause answers is the handler's choice.)
+//! An effect is `'static`, and borrows nothing. A clause owns the effect, and may keep it when the
+//! performer has gone on or is over; a borrow from the performer's stack would dangle then.
+//! (Clauses that answer could be an exception, as the performer waits meanwhile; but whether a
+//! clause answers is the handler's choice.)
 
 #![allow(unsafe_code)] // Frames of the chain are reached by address.
 
@@ -159,14 +159,14 @@ pub use handler::Handler;
 pub use shared::SharedHandler;
 pub use unhandled::Unhandled;
 
-/// Something that a computation may ask of a handler around it.
+/// A request that a computation may make to a handler around.
 pub trait Effect: Sized + 'static {
-    /// What [`perform`] returns: the handler's answer.
+    /// The result of [`perform`]: the handler's answer.
     type Output;
 }
 
-/// What a computation is discontinued with when its continuation is dropped: the payload of the
-/// panic that unwinds it, or of its [`Discontinued`].
+/// The end of a computation after the drop of its continuation: the payload of the panic that
+/// unwinds it, or of its [`Discontinued`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dropped;
@@ -175,25 +175,24 @@ pub struct Dropped;
 ///
 /// # Panics
 ///
-/// With [`Unhandled`] if there is none. With what the handler discontinues the computation with;
-/// to unwind takes microseconds, [`perform_result`] does without.
+/// With [`Unhandled`] if there is none. With the payload by which the handler discontinues the
+/// computation; to unwind takes microseconds, [`perform_result`] does without.
 #[inline(always)]
 #[track_caller]
 pub fn perform<E: Effect>(effect: E) -> E::Output {
     perform_to::<E, request::Answer>(effect)
 }
 
-/// As [`perform`]; but what the handler discontinues the computation with is a value here, and
-/// nothing is unwound.
+/// As [`perform`]; but a discontinuation by the handler is a value here, and nothing is unwound.
 ///
 /// # Errors
 ///
-/// [`Discontinued`]. The computation has still to end: what it returns goes to the handler's case
-/// for a value, as any other value.
+/// [`Discontinued`]. The computation has still to end: its result goes to the handler's case for a
+/// value, as any other value.
 ///
 /// # Panics
 ///
-/// With [`Unhandled`] if there is no handler. With what leaves a clause that answers.
+/// With [`Unhandled`] if there is no handler. With a panic of a clause that answers.
 #[inline(always)]
 #[track_caller]
 pub fn perform_result<E: Effect>(effect: E) -> Result<E::Output, Discontinued> {
@@ -218,7 +217,7 @@ fn perform_to<E: Effect, T: Ending>(effect: E) -> T::Of<E::Output> {
     }
 }
 
-/// As [`perform`], and gives the effect back if there is no handler for it.
+/// As [`perform`], and gives the effect back if there is no handler.
 ///
 /// # Errors
 ///
@@ -226,7 +225,7 @@ fn perform_to<E: Effect, T: Ending>(effect: E) -> T::Of<E::Output> {
 ///
 /// # Panics
 ///
-/// With what the handler discontinues the computation with.
+/// With the payload by which the handler discontinues the computation.
 #[inline]
 pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
     try_perform_to::<E, request::Answer>(effect)
@@ -235,11 +234,11 @@ pub fn try_perform<E: Effect>(effect: E) -> Result<E::Output, E> {
 #[inline(always)]
 fn try_perform_to<E: Effect, T: Ending>(effect: E) -> Result<T::Of<E::Output>, E> {
     let top = chain::top();
-    // SAFETY: it is the chain's.
+    // SAFETY: the frame is the chain's.
     let (found, captures) = match unsafe { find_innermost::<E>(top) } {
         Some(found) => found,
         None => match find::<E>() {
-            // Piece by piece, or the other search would leave what it finds in memory as well.
+            // Piece by piece, or the other search would leave its result in memory as well.
             Search::Found(Found { frame, clause, entry }) => (Found { frame, clause, entry }, entry.captures),
             // SAFETY: the search has come to this frame.
             Search::Past(frame) => return unsafe { perform_past::<E, T>(frame, effect) },
@@ -258,7 +257,7 @@ fn try_perform_to<E: Effect, T: Ending>(effect: E) -> Result<T::Of<E::Output>, E
 #[cold]
 #[inline(never)]
 unsafe fn perform_past<E: Effect, T: Ending>(frame: *const Frame, effect: E) -> Result<T::Of<E::Output>, E> {
-    // SAFETY: by the contract; what is found is for this effect.
+    // SAFETY: by the contract; the entry is for this effect.
     unsafe {
         match find_past(frame, TypeId::of::<E>()) {
             None => Err(effect),
@@ -273,16 +272,16 @@ unsafe fn perform_past<E: Effect, T: Ending>(frame: *const Frame, effect: E) -> 
 ///
 /// A computation that is handled outside can't be captured from inside either, nor can a generator
 /// around give. Fibers can be [resumed](crate::Coroutine::resume_outside) here; for anything else
-/// there is [`barrier`](segue_core::chain::barrier), with a message that says what stands between.
+/// there is [`barrier`](segue_core::chain::barrier), with a message that names the obstacle.
 pub fn outside<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: what is around is in place until this returns.
+    // SAFETY: the frame around is in place until this returns.
     let _restore = unsafe { Restore::new() };
     // SAFETY: null is always allowed.
     unsafe { chain::set_top(std::ptr::null()) };
     body()
 }
 
-/// Whether no handler is in place and no generator around: what runs can't be captured.
+/// Whether no handler is in place and no generator around: the running code can't be captured.
 #[must_use]
 #[inline]
 pub fn is_outside() -> bool {
@@ -292,7 +291,7 @@ pub fn is_outside() -> bool {
 impl Found {
     /// # Safety
     ///
-    /// Found for `E`, just now, with this `top` of the chain; and whether it `captures` is said.
+    /// Found for `E`, just now, with this `top` of the chain; and `captures` is known.
     #[inline(always)]
     unsafe fn perform<E: Effect, T: Ending>(self, top: *const Frame, captures: bool, effect: E) -> T::Of<E::Output> {
         if captures {
@@ -300,7 +299,7 @@ impl Found {
             return unsafe { request::request::<E, T>(top, self, effect) };
         }
         // SAFETY: the frames outside of the one that was found are in place until this returns,
-        // since this runs inside of what they surround.
+        // since this call runs inside of them.
         let _restore = unsafe { Restore::new() };
         // SAFETY: as above; and the entry belongs to `E`.
         unsafe {
@@ -311,26 +310,27 @@ impl Found {
 
     /// # Safety
     ///
-    /// As for [`perform`](Self::perform); this is an answering clause, and what is outside of its
-    /// handler is in place.
+    /// As for [`perform`](Self::perform); this is an answering clause, and the frames outside of
+    /// its handler are in place.
     #[inline(always)]
     unsafe fn answer<E: Effect>(&self, effect: E) -> E::Output {
         // SAFETY: an entry that does not capture and belongs to `E` has a function of this type.
-        // The frame is in place until this returns, since this runs inside of what it handles.
+        // The frame is in place until this returns, since this call runs inside of the handled
+        // body.
         unsafe {
             let answer = std::mem::transmute::<*const (), Answer<E>>(self.entry.call);
             answer(self.frame, self.clause, effect)
         }
     }
 
-    /// As [`perform`](Self::perform), by a clause that was inherited. It sees what was inherited
-    /// from further out, and nothing of what the performer is inside of.
+    /// As [`perform`](Self::perform), by a clause that was inherited. The clause sees handlers that
+    /// were inherited from further out, and nothing of the performer's surroundings.
     ///
     /// # Safety
     ///
     /// As for [`perform`](Self::perform); `further` was inherited with the clause.
     unsafe fn answer_inherited<E: Effect>(self, further: chain::Heritage, effect: E) -> E::Output {
-        // SAFETY: what was inherited outlives its heir, which runs here, and answers; there is
+        // SAFETY: an inherited handler outlives its heir, which runs here, and answers; there is
         // nothing around that could capture this.
         outside(|| unsafe { chain::inherit(further, || self.answer(effect)) })
     }
@@ -343,8 +343,8 @@ impl Found {
     /// As for [`perform`](Self::perform); `contexts` is the outermost of those between.
     unsafe fn perform_inside<E: Effect, T: Ending>(self, contexts: Surrounding<'_>, effect: E) -> T::Of<E::Output> {
         // SAFETY: by the contract. A computation that is captured takes its contexts along, and
-        // `_away` is dropped when it goes on. A clause that answers is called by the performer,
-        // from inside of these contexts.
+        // `_away` is dropped when the computation goes on. A clause that answers is called by the
+        // performer, from inside of these contexts.
         unsafe {
             if self.entry.captures {
                 let _away = contexts.leave();

@@ -1,4 +1,4 @@
-//! A request: what a computation waits for, and how it gets its answer.
+//! A request: the question of a computation, and the way of its answer.
 //!
 //! Used by `perform`, which makes them; by clauses, which take the effect; by continuations, which
 //! answer.
@@ -6,12 +6,11 @@
 //! # The idea
 //!
 //! A perform leaves a request on the performer's stack and suspends the handler's own coroutine,
-//! from however deep inside: whatever lies between is captured with it, in one switch. The resumer
-//! of the computation gets the [`Question`] with that switch, in registers, and calls the clause.
-//! The clause answers by writing into the request; the performer takes the answer out when it goes
-//! on.
+//! from any depth: all between is captured along, in one switch. The resumer of the computation
+//! gets the [`Question`] with that switch, in registers, and calls the clause. The clause answers
+//! by writing into the request; the performer takes the answer out afterwards.
 //!
-//! # What it takes
+//! # Cost
 //!
 //! A perform of the innermost handler's first clause, of `on_tail`, with a word each way, up to the
 //! next one: 88 instructions on x86-64, of which
@@ -20,23 +19,23 @@
 //! | --- | ---: |
 //! | two switches, with the loads of both stack pointers | 24 |
 //! | the search: the innermost frame, its clauses, the effect of the first | 13 |
-//! | the call of the clause, its return, and the look at what it hands control to | 8 |
+//! | the call of the clause, its return, and the look at its handing control on | 8 |
 //! | the effect is taken, the answer written, and read | 7 |
 //! | the right to go on: suspended, running, the count of revocations, twice | 6 |
 //! | the look whether the thread panics | 5 |
-//! | the top of the chain, set when it suspends and when it goes on | 5 |
+//! | the top of the chain, set at the suspension and afterwards | 5 |
 //! | the request, and its address | 4 |
 //! | the clause's address, and moves between registers | 4 |
 //! | the look whether the computation is over | 2 |
-//! | the look whether its surroundings are what they were | 2 |
+//! | the comparison of its surroundings | 2 |
 //! | the clause's own sum, and the loop that performs | 8 |
 //!
 //! # Access
 //!
-//! From when the performer has suspended until it goes on, the owner of the computation has access,
-//! and nobody else. The clause's caller moves the effect out, once. The answer is there before the
-//! performer goes on, and the performer moves it out, once; between, a panic may replace it. A
-//! performer that is leaked leaves its request where it is.
+//! From when the performer has suspended until its continuation, the owner of the computation has
+//! access, and nobody else. The clause's caller moves the effect out, once. The answer is there
+//! before the performer goes on, and the performer moves that out, once; between, a panic may
+//! replace it. A leaked performer leaves its request in place.
 
 #![allow(unsafe_code)] // Requests lie on another stack than the clause.
 
@@ -57,7 +56,7 @@ pub(super) type Payload = Box<dyn Any + Send>;
 /// The request of a suspended computation, which lies on the performer's stack.
 pub(super) type Asked = NonNull<RequestBase>;
 
-/// What is known of a request whatever the effect.
+/// The part of a request that is the same for all effects.
 pub(super) struct RequestBase {
     /// Of the clause that was found.
     entry: &'static Entry,
@@ -87,7 +86,7 @@ impl RequestBase {
     }
 }
 
-/// What a perform ends with, as the state says.
+/// The end of a perform, as the state says.
 #[repr(C)]
 union Reply<O> {
     missing: (),
@@ -107,7 +106,7 @@ impl<O> Slot<O> {
     ///
     /// # Safety
     ///
-    /// It is not taken twice.
+    /// Nothing is taken twice.
     #[inline(always)]
     unsafe fn take(&self) -> Option<Result<O, Payload>> {
         // SAFETY: by the contract, and as the state says.
@@ -129,7 +128,7 @@ pub(super) struct Request<E: Effect> {
     pub effect: ManuallyDrop<E>,
 }
 
-/// What the performer tells the resumer of the computation.
+/// The message of the performer to the resumer of the computation.
 #[derive(Clone, Copy)]
 pub(super) struct Question {
     pub request: Asked,
@@ -162,14 +161,14 @@ impl Question {
 /// The type of [`Entry::fail`](super::find::Entry::fail).
 pub(super) type Fail = unsafe fn(Asked, Payload);
 
-/// Makes a panic the answer, in place of what may be there. A panic leaves it when the drop of that
-/// panics, afterwards.
+/// Makes a panic the answer, in place of an earlier answer. A panic leaves this call when the drop
+/// of that answer panics, afterwards.
 ///
 /// # Safety
 ///
-/// It is a request that wants an `O`, and its performer is suspended.
+/// The request wants an `O`, and its performer is suspended.
 pub(super) unsafe fn fail_with<O>(request: Asked, payload: Payload) {
-    // SAFETY: by the contract nobody else uses it. What is there is replaced.
+    // SAFETY: by the contract nobody else uses the request. An earlier answer is replaced.
     let before = unsafe {
         let slot = request.cast::<Slot<O>>().as_mut();
         let before = slot.take();
@@ -180,15 +179,15 @@ pub(super) unsafe fn fail_with<O>(request: Asked, payload: Payload) {
     drop(before);
 }
 
-/// What a perform ends with. A type and not a value, so that a perform that unwinds is compiled as
-/// if there were no other.
+/// The end of a perform. A type and not a value, so that a perform that unwinds is compiled as if
+/// there were no other.
 pub(super) trait Ending {
     type Of<O>;
     fn answered<O>(value: O) -> Self::Of<O>;
     fn discontinued<O>(payload: Payload) -> Self::Of<O>;
 }
 
-/// With the answer, or else it unwinds.
+/// With the answer, or by an unwind.
 pub(super) struct Answer;
 
 impl Ending for Answer {
@@ -222,8 +221,8 @@ impl Ending for Either {
     }
 }
 
-/// Suspends the computation of a handler until its clause, or somebody later, has an answer: what
-/// it is resumed or discontinued with.
+/// Suspends the computation of a handler until its clause, or somebody later, has an answer, for a
+/// resume or a discontinuation.
 ///
 /// # Safety
 ///
@@ -235,10 +234,10 @@ pub(super) unsafe fn request<E: Effect, T: Ending>(top: *const Frame, found: Fou
     let slot = Slot { base: RequestBase { entry, state: Cell::new(State::Open) }, reply: Reply { missing: () } };
     let mut request = Request::<E> { slot, effect: ManuallyDrop::new(effect) };
     let address = &raw mut request;
-    // SAFETY: by the contract the frame is a base, and it runs; its parent is what surrounds the
-    // resumer. The request stays in place while this is suspended; the owner of the computation has
-    // access to it, and nobody else before this goes on. A computation that is leaked never does.
-    // The answer is moved out once, and the effect is the clause's.
+    // SAFETY: by the contract the frame is a base, and runs; its parent is the resumer's
+    // surroundings. The request stays in place while this is suspended; the owner of the
+    // computation has access, and nobody else before this goes on. A computation that is leaked
+    // never does. The answer is moved out once, and the effect is the clause's.
     unsafe {
         let base = &*frame.cast::<Base>();
         let question = Question { request: NonNull::new_unchecked(address).cast(), clause, entry };
@@ -257,7 +256,7 @@ pub(super) unsafe fn request<E: Effect, T: Ending>(top: *const Frame, found: Fou
 ///
 /// # Safety
 ///
-/// The computation is suspended with a request that wants an `O`; the caller owns it.
+/// The computation is suspended with a request that wants an `O`; the caller owns the computation.
 #[inline]
 pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
     // SAFETY: by the contract. There is nothing to drop in its place.
@@ -272,7 +271,7 @@ pub(super) unsafe fn answer<O>(base: NonNull<Base>, value: O) {
 ///
 /// # Safety
 ///
-/// The computation is suspended; the caller owns it.
+/// The computation is suspended; the caller owns the computation.
 pub(super) unsafe fn fail(base: NonNull<Base>, payload: Payload) {
     // SAFETY: by the contract.
     unsafe {

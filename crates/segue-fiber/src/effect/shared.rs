@@ -13,15 +13,14 @@ use segue_core::chain::{self, Frame, Restore};
 
 /// A handler that only answers, on any thread that performs.
 ///
-/// It is seen like any other handler; and besides, by the halves of a `join` inside of it, and by
-/// the fibers of a scope that is opened inside of it, on whatever worker they run. These it
-/// outlives, so that it may borrow. What is inherited comes after the handlers that such a fiber or
-/// half installs itself.
+/// Performs see a shared handler like any other; besides, the halves of a `join` inside see the
+/// handler, and so do the fibers of a scope that is opened inside, on any worker. These it
+/// outlives, so that the handler may borrow. Inherited handlers come after those that such a fiber
+/// or half installs itself.
 ///
-/// What does *not* see it: a fiber that is spawned without a scope, or into a scope around the
-/// handler; a blocking call on another thread; and what starts inside of a generator, or of a
-/// handler that wants continuations, which stand between: they may be resumed where this handler is
-/// gone.
+/// Not seen by: a fiber that is spawned without a scope, or into a scope around the handler; a
+/// blocking call on another thread; and fibers that start inside of a generator, or of a handler
+/// that wants continuations, which stand between: they may be resumed without this handler.
 ///
 /// ```
 /// use segue_fiber::effect::{Effect, SharedHandler, perform};
@@ -78,17 +77,17 @@ impl<L: Sync> SharedHandler<L> {
     ///
     /// # Panics
     ///
-    /// With what leaves the body.
+    /// With a panic of the body.
     pub fn handle<T>(self, body: impl FnOnce() -> T) -> T
     where
         L: Clauses<(), ()>,
     {
         let list = self.0;
         let frame = Frame::new(L::ENTRIES.address(), (&raw const list).cast());
-        // SAFETY: what is around is in place until this returns.
+        // SAFETY: the frame around is in place until this returns.
         let _restore = unsafe { Restore::new() };
         // SAFETY: the frame is in place until `_restore` sets the top again. Its clauses answer,
-        // and are `Sync`, as `answer` wants it.
+        // and are `Sync`, as `answer` demands.
         unsafe {
             chain::set_top(&frame);
             chain::share(&frame, body)

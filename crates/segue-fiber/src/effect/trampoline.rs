@@ -1,21 +1,21 @@
 //! Running a computation: to its next request, through the clause for it, up to the handler's
 //! result.
 //!
-//! Used by `computation`, for the first run, and by continuations, which run it on.
+//! Used by `computation`, for the first run, and by continuations, for the further ones.
 //!
 //! # Trampoline
 //!
 //! The clause for a request runs on the stack of the computation's resumer, under the handlers
-//! there. A clause that ends in a resume yields a computation instead of running it, and the loop
-//! in [`go_on`] goes on with that. So any number of performs takes no stack.
+//! there. A clause that ends in a resume yields a computation and does not run it, and the loop in
+//! [`go_on`] goes on with that. So any number of performs takes no stack.
 //!
 //! # The chain of handlers
 //!
 //! Each run names the handlers in place as the outer ones of the computation's own, and the
-//! computation puts them back where it gives up control: at a request, at the end. So clauses and
-//! cases run under the outer handlers. A run that is itself captured finds the same ones when it
-//! goes on: what is captured has put its own top back (`request`), and the frames from there to the
-//! capturing computation's are captured with it.
+//! computation puts them back where control leaves: at a request, at the end. So clauses and cases
+//! run under the outer handlers. A captured run finds the same ones afterwards: the captured
+//! computation has put its own top back (`request`), and the frames from there to the capturing
+//! computation's are captured along.
 
 // Computations are reached by address, and so are functions with types that follow from the
 // handler's.
@@ -31,11 +31,11 @@ use super::request::Question;
 use crate::outcome::Step;
 use segue_core::chain::{self, Frame};
 
-/// What comes next when a clause has ended.
+/// The next step after a clause.
 pub(super) enum RawNext<'k, R> {
     Done(R),
-    /// This one is to be run on: its answer was given, and its handler's result is an `R`. Dropped,
-    /// it gets a panic for an answer instead.
+    /// This one is to be run on: its answer was given, and its handler's result is an `R`. A drop
+    /// answers this computation with a panic.
     Run(Held<'k, R>),
 }
 
@@ -43,8 +43,8 @@ pub(super) enum RawNext<'k, R> {
 ///
 /// # Safety
 ///
-/// It is new, or suspended with its answer given; the caller owns it. `outer` is the innermost
-/// handler in place.
+/// The computation is new, or suspended with its answer given; the caller owns it. `outer` is the
+/// innermost handler in place.
 #[inline(always)]
 pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Option<Question> {
     debug_assert_eq!(chain::top(), outer);
@@ -61,16 +61,15 @@ pub(super) unsafe fn step(base: NonNull<Base>, outer: *const Frame) -> Option<Qu
     question
 }
 
-/// The switch into a computation, and back. What is known of it is the caller's to set, before and
-/// after.
+/// The switch into a computation, and back. Its fields are the caller's to set, before and after.
 ///
 /// # Safety
 ///
 /// As for `step`; the parent of its frame is the innermost handler in place.
 #[inline(always)]
 pub(super) unsafe fn enter(base: NonNull<Base>) -> Option<Question> {
-    // SAFETY: by the contract. The coroutine was set by `place`; it is new or suspended, and freed
-    // only when it is over. It is suspended only by `request`, which says a question.
+    // SAFETY: by the contract. The coroutine was set by `place`; the coroutine is new or suspended,
+    // and freed only at its end. Only `request` suspends the coroutine, which says a question.
     unsafe {
         match base.as_ref().raw.get().assume_init().resume_hearing() {
             (Step::Suspended, words) => Some(Question::from_words(words)),
@@ -80,19 +79,19 @@ pub(super) unsafe fn enter(base: NonNull<Base>) -> Option<Question> {
 }
 
 /// Calls the clause for a computation's request: either that writes the handler's result, or this
-/// returns what is to be run on.
+/// returns the computation to run on.
 ///
 /// # Safety
 ///
-/// The computation was just suspended, with this question; the caller owns it, and gives it up. Its
-/// handler's result is `R`.
+/// The computation was just suspended, with this question; the caller owns it, and gives that up.
+/// Its handler's result is `R`.
 #[inline(always)]
 pub(super) unsafe fn serve<R>(
     base: NonNull<Base>,
     question: Question,
     result: &mut MaybeUninit<R>,
 ) -> Option<Held<'static, ()>> {
-    // SAFETY: by the contract; what `request` says belongs together, for a handler with this
+    // SAFETY: by the contract; the parts of the question belong together, for a handler with this
     // result.
     unsafe {
         let Question { request, clause, entry } = question;
@@ -103,20 +102,20 @@ pub(super) unsafe fn serve<R>(
 /// Serves a computation's request, and goes on with whatever the clause hands control to, up to a
 /// result.
 ///
-/// Inlined, so that a computation that is resumed last goes on below the same calls as before: what
-/// it returns from then was called below these, and processors predict that.
+/// Inlined, so that a computation that is resumed last goes on below the same calls as before: its
+/// returns match these calls, and processors predict that.
 ///
 /// # Safety
 ///
 /// As for `serve`.
 #[inline(always)]
 pub(super) unsafe fn go_on<R>(mut base: NonNull<Base>, mut question: Question) -> R {
-    // A clause that has returned has put it back.
+    // A clause that has returned has put the top back.
     let outer = chain::top();
     let mut result = MaybeUninit::uninit();
     loop {
-        // SAFETY: by the contract, and for the next ones by that of `Held`. What has returned is
-        // over since just now, and its `end` is of this type.
+        // SAFETY: by the contract, and for the next ones by that of `Held`. The computation has
+        // returned just now, and its `end` is of this type.
         unsafe {
             match serve(base, question, &mut result) {
                 None => return result.assume_init(),
@@ -134,8 +133,8 @@ pub(super) unsafe fn go_on<R>(mut base: NonNull<Base>, mut question: Question) -
 ///
 /// # Safety
 ///
-/// The computation is new, or suspended with its answer given; the caller owns it, and gives it up.
-/// Its handler's result is `R`.
+/// The computation is new, or suspended with its answer given; the caller owns it, and gives that
+/// up. Its handler's result is `R`.
 pub(super) unsafe fn run<R>(base: NonNull<Base>) -> R {
     // SAFETY: by the contract.
     unsafe {

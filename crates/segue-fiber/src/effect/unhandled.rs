@@ -1,4 +1,4 @@
-//! What a perform without a handler panics with.
+//! The panic of a perform without a handler.
 //!
 //! Used by `perform`.
 
@@ -13,14 +13,15 @@ use segue_core::WaitsFor;
 
 /// The payload of the panic of a [`perform`](super::perform) for which there is no handler.
 ///
-/// Its message names the effect's type, where it was performed, and what is handled there.
+/// Its message names the effect's type, the place of the perform, and the effects that are handled
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhandled {
     effect: &'static str,
     location: &'static Location<'static>,
     /// The effects of each handler in place, innermost first.
     handlers: Vec<Vec<&'static str>>,
-    /// What hides the handlers further out.
+    /// The obstacle that hides the handlers further out.
     barrier: Option<WaitsFor>,
     panicking: bool,
 }
