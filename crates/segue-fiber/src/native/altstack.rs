@@ -2,15 +2,15 @@
 //!
 //! Used by schedulers, through [`ensure_alternate_stack`], on each of their workers.
 //!
-//! `std` gives an alternate stack to the main thread of a Rust program and to the threads it makes,
-//! as long as the program started in Rust. Threads of a C library, or all threads of a program
-//! which started in another language, have none; a handler for a stack overflow would then run on
-//! the very stack that is full, and the process dies without a word.
+//! `std` gives an alternate stack to the main thread of a Rust program and to the threads of its
+//! making, as long as the program started in Rust. Threads of a C library, or all threads of a
+//! program which started in another language, have none; a handler for a stack overflow would then
+//! run on the very stack that is full, and the process dies without a word.
 //!
-//! `std` takes its own away before it destroys thread-local variables, whose destructors may run
-//! fibers. So a thread keeps its stack beyond these (`of_thread.rs`). It has at most one of ours:
-//! if somebody has put another one in its place, or none, the thread gets the same again, unless it
-//! runs on it.
+//! `std` takes its own away before the destructors of thread-local variables, which may run fibers.
+//! So a thread keeps its stack beyond these (`of_thread.rs`). A thread has at most one of ours: if
+//! other code has put another one in its place, or none, the thread gets the same again, unless
+//! that stack is in use.
 
 #![allow(unsafe_code)] // Maps memory and hands it to the kernel.
 
@@ -21,26 +21,26 @@ use std::ptr::{self, NonNull};
 use super::of_thread::{Kept, OfThread};
 use super::sys;
 
-/// What a handler of ours needs beyond the frame that the kernel writes.
+/// The need of our handler beyond the frame that the kernel writes.
 const HANDLER: usize = 4096;
 
 static OWN: OfThread<AlternateStack> = OfThread::new();
 
-/// Gives the calling thread an alternate signal stack unless it has one that is large enough.
+/// Gives the calling thread an alternate signal stack unless there is one that is large enough.
 ///
-/// Threads made by `std` have one already. It ends with the thread.
+/// Threads made by `std` have one already. The stack ends with the thread.
 ///
 /// # Errors
 ///
-/// The kernel refuses memory, or the C library a place for it.
+/// The kernel refuses memory, or the C library a place for the pointer.
 pub fn ensure_alternate_stack() -> io::Result<()> {
     let present = present()?;
     if present.ss_flags & libc::SS_DISABLE == 0 && present.ss_size >= frame() + HANDLER {
         return Ok(());
     }
     if let Some(own) = OWN.get() {
-        // If the caller runs on it, for a signal that has switched it off meanwhile, it comes back
-        // at the end of that.
+        // If the caller runs on that stack, for a signal that has switched it off meanwhile, the
+        // stack comes back at the end of that.
         return if is_on(own) { Ok(()) } else { install(own) };
     }
     let own = map()?;
@@ -67,7 +67,7 @@ fn present() -> io::Result<libc::stack_t> {
     Ok(unsafe { present.assume_init() })
 }
 
-/// Stands at the start of a thread's mapping, a guard page and the stack above it. All have the
+/// The block at the start of a thread's mapping, a guard page and the stack above. All have the
 /// same size.
 struct AlternateStack;
 
@@ -101,7 +101,7 @@ fn start(own: NonNull<AlternateStack>) -> usize {
     own.addr().get() + sys::page_size()
 }
 
-/// Whether the caller runs on it.
+/// Whether the caller runs on this stack.
 fn is_on(own: NonNull<AlternateStack>) -> bool {
     let here = 0_u8;
     (start(own)..start(own) + size()).contains(&(&raw const here).addr())
@@ -115,10 +115,10 @@ fn install(own: NonNull<AlternateStack>) -> io::Result<()> {
 
 impl Kept for AlternateStack {
     unsafe fn end(own: NonNull<Self>) {
-        // Only if it is still ours; a thread that ends takes no signals on a stack that is gone.
+        // Only if still ours; a thread that ends takes no signals on a stack that is gone.
         if present().is_ok_and(|present| present.ss_sp as usize == start(own)) {
             let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: libc::SIGSTKSZ };
-            // SAFETY: disables the stack of this thread, which is the one that has kept it.
+            // SAFETY: disables the stack of this thread, which has kept the pointer.
             if unsafe { libc::sigaltstack(&none, ptr::null_mut()) } != 0 {
                 return; // In use: leave it mapped.
             }

@@ -1,5 +1,5 @@
-//! What a coroutine is on real stacks: its bookkeeping at the top of its stack, how it starts,
-//! switches and ends.
+//! The coroutine on real stacks: its bookkeeping at the top of its stack, its start, its switches
+//! and its end.
 //!
 //! Used by `crate::coroutine`, which has the handle and the states, and by `effect` and
 //! `generator`, which switch through [`RawCoroutine`]. With `segue_core::switch` this file
@@ -32,13 +32,13 @@
 //! # States
 //!
 //! The stack pointer in the core tells the states apart, other than running: the prepared one when
-//! new, null when returned, another when suspended. While it runs it is stale; debug builds keep a
-//! flag to catch a second handle.
+//! new, null when returned, another when suspended. That pointer is stale during a run; debug
+//! builds keep a flag to catch a second handle.
 //!
 //! # Access to the core
 //!
 //! Root and stack pointer are only ever read and written by value, on the coroutine's thread: by
-//! `resume`, by `suspend`, by `pass_on`, and by `run` at the function's end. What runs inside
+//! `resume`, by `suspend`, by `pass_on`, and by `run` at the function's end. Code that runs inside
 //! reads the core's stack. The overflow handler reads the label alone.
 //!
 //! # Suspending an outer coroutine
@@ -63,15 +63,15 @@ use segue_core::switch::{self, NO_WORDS, PREPARED, Resting, Root, Switch, Words}
 /// and a few frames.
 const LARGEST_INLINE: usize = 256;
 
-/// What every coroutine has, of whatever header: one cache line.
+/// The part that every coroutine has, with any header: one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Core {
-    /// Its resumer, and what it does.
+    /// Its resumer, and its function.
     root: Root,
-    /// Where it rests; see the states at the head of this file. Stale while it runs.
+    /// The point of its rest; see the states at the head of this file. Stale during a run.
     rests: Resting,
     stack: Stack,
-    /// Drops the function where it lies.
+    /// Drops the function in place.
     abandon: unsafe fn(*mut Core),
     /// Kept in debug builds only.
     running: bool,
@@ -125,7 +125,8 @@ unsafe fn place_small<H, M: Main<H>>(stack: Stack, header: H, main: M) -> NonNul
     cell
 }
 
-/// A coroutine without the type of its header: the part that switches need. It keeps nothing alive.
+/// A coroutine without the type of its header: the part that switches need. The raw form keeps
+/// nothing alive.
 #[derive(Clone, Copy)]
 pub(crate) struct RawCoroutine(pub NonNull<Core>);
 
@@ -139,10 +140,10 @@ impl RawCoroutine {
     /// # Safety
     ///
     /// The coroutine is neither dropped nor finished before this returns, and nobody else resumes
-    /// it meanwhile. The thread is the one which created it.
+    /// the coroutine meanwhile. The thread is the creator's.
     #[inline(always)]
     pub unsafe fn resume(self) -> Step {
-        // SAFETY: by the contract; the clause on what has returned is seen to.
+        // SAFETY: by the contract; the clause on coroutines that have returned is checked.
         unsafe {
             let rests = self.begins_to_run();
             if rests.is_null() {
@@ -152,34 +153,34 @@ impl RawCoroutine {
         }
     }
 
-    /// As [`resume`](Self::resume), of a coroutine that has not returned. With what it has
-    /// [said](Self::suspend_saying), if it was suspended so.
+    /// As [`resume`](Self::resume), of a coroutine that has not returned. With the word that the
+    /// coroutine has [said](Self::suspend_saying), if suspended so.
     ///
     /// # Safety
     ///
-    /// As for `resume`; and it has not returned.
+    /// As for `resume`; and the coroutine has not returned.
     #[inline(always)]
     pub unsafe fn resume_hearing(self) -> (Step, Words) {
         // SAFETY: by the contract.
         unsafe { self.go_on(self.begins_to_run()) }
     }
 
-    /// The switch into it, and back.
+    /// The switch into the coroutine, and back.
     ///
     /// # Safety
     ///
-    /// As for `resume_hearing`; `rests` is what `begins_to_run` has said just now.
+    /// As for `resume_hearing`; `rests` is the answer of `begins_to_run` just now.
     #[inline(always)]
     unsafe fn go_on(self, rests: Resting) -> (Step, Words) {
         // The cell lives at least until this call returns: only `finish` and `drop` end it, which
         // need the handle by value.
         let core = self.0.as_ptr();
-        // SAFETY: `rests` was prepared or saved by `suspend`, and is let go on once: it changes
+        // SAFETY: `rests` was prepared or saved by `suspend`, and is used once: the pointer changes
         // before the handle can be used again, as only two functions come back here: `suspend`
         // saves another one, and `run` leaves null; if the coroutine passes its turn on, its own
-        // has been saved by then. The cell with the root is alive, the stack is in it, and the
+        // has been saved by then. The cell with the root is alive, the stack is inside, and the
         // coroutine is not `Send`. No reference to the coroutine's parts is held across the switch:
-        // only the handle is, and it is borrowed for as long.
+        // only the handle is, and is borrowed for as long.
         let (words, rests) = unsafe {
             let words = switch::switch_saying(&raw mut (*core).root.link, rests, NO_WORDS);
             (words, (*core).rests)
@@ -187,7 +188,7 @@ impl RawCoroutine {
         (if rests.is_null() { Step::Returned } else { Step::Suspended }, words)
     }
 
-    /// Where it rests, from where it goes on now; null if it has returned.
+    /// The point at which the coroutine goes on now; null if it has returned.
     ///
     /// # Safety
     ///
@@ -204,7 +205,7 @@ impl RawCoroutine {
         unsafe { (*core).rests }
     }
 
-    /// It runs, until the switch that comes next.
+    /// The coroutine runs, until the next switch.
     ///
     /// # Safety
     ///
@@ -221,8 +222,8 @@ impl RawCoroutine {
     ///
     /// # Safety
     ///
-    /// The coroutine is neither dropped nor finished, and does not run; what is captured does. The
-    /// thread is the one which created it.
+    /// The coroutine is neither dropped nor finished, and does not run; a captured one does. The
+    /// thread is the creator's.
     pub unsafe fn backtrace(self) -> Backtrace {
         let core = self.0.as_ptr();
         // SAFETY: by the contract. The core starts with its root.
@@ -236,7 +237,7 @@ impl RawCoroutine {
     /// As for [`suspend`](crate::suspend), from the second clause on.
     #[inline(always)]
     pub unsafe fn suspend(self) {
-        // SAFETY: it is made at once. The last clause is the caller's.
+        // SAFETY: the switch is made at once. The last clause is the caller's.
         unsafe { self.suspension().make() }
     }
 
@@ -247,15 +248,16 @@ impl RawCoroutine {
     /// As for [`suspend`](crate::suspend), from the second clause on.
     #[inline(always)]
     pub unsafe fn suspend_saying(self, words: Words) {
-        // SAFETY: it is made at once. The last clause is the caller's.
+        // SAFETY: the switch is made at once. The last clause is the caller's.
         unsafe { self.suspension().make_saying(words) }
     }
 
-    /// The switch that suspends it.
+    /// The switch that suspends the coroutine.
     ///
     /// # Safety
     ///
-    /// As for [`suspend`](crate::suspend), from the second clause on, for what makes the switch.
+    /// As for [`suspend`](crate::suspend), from the second clause on, for the code that makes the
+    /// switch.
     #[inline(always)]
     unsafe fn suspension(self) -> Switch {
         let core = self.0.as_ptr();
@@ -303,7 +305,7 @@ impl RawCoroutine {
         Some(unsafe { self.suspension() })
     }
 
-    /// Whether it rests, and at its end.
+    /// Whether the coroutine rests, and at its end.
     ///
     /// # Safety
     ///
@@ -318,7 +320,7 @@ impl RawCoroutine {
     ///
     /// # Safety
     ///
-    /// The coroutine is neither dropped nor finished. The thread is the one which created it.
+    /// The coroutine is neither dropped nor finished. The thread is the creator's.
     #[inline]
     pub unsafe fn set_label(self, id: u64, name: Option<&str>) {
         // SAFETY: the cell is alive, and its stack is shared at most, until the function returned.
@@ -345,14 +347,14 @@ const fn room<F>() -> usize {
 ///
 /// # Safety
 ///
-/// `cell` was placed with [`room`] for an `F` above it.
+/// `cell` was placed with [`room`] for an `F` above.
 #[inline]
 unsafe fn place_of<H, F>(cell: *mut Cell<H>) -> *mut F {
     // SAFETY: by the contract that is in the same slot.
     unsafe { cell.add(1) }.cast()
 }
 
-/// What a coroutine does, from its first resume to its end.
+/// The work of a coroutine, from its first resume to its end.
 ///
 /// # Safety
 ///
@@ -366,12 +368,12 @@ unsafe extern "C" fn run<H, M: Main<H>>(root: *mut Root) -> ! {
         // one that has is not abandoned.
         let main = unsafe { place_of::<H, M>(cell).read() };
         // SAFETY: the header was written before any resume, is moved out or dropped only after this
-        // function returned, and nobody makes a mutable reference to it before.
+        // function returned, and nobody makes a mutable reference to the header before.
         main.run(unsafe { &(*cell).header });
     });
     // SAFETY: the cell is alive: this runs in a `resume`, which put itself to rest at the link, or
-    // in one that it has let go on since, which did so again. There is nothing left on this stack:
-    // `main` is consumed. Null is read by that `resume` and says that nobody will come back here.
+    // in one that went on since, which did so again. There is nothing left on this stack: `main` is
+    // consumed. Null is read by that `resume` and says that nobody will come back here.
     unsafe {
         (*cell).core.rests = ptr::null_mut();
         RawCoroutine(NonNull::new_unchecked(&raw mut (*cell).core)).rests_soon();
@@ -412,8 +414,8 @@ pub(crate) unsafe fn take_apart<H>(cell: NonNull<Cell<H>>) -> (H, Stack) {
     unsafe { (ptr::read(&raw const (*cell).header), ptr::read(&raw const (*cell).core.stack)) }
 }
 
-/// Drops the header where it is, and moves the stack out. Should the drop panic, the stack goes
-/// back to its arena.
+/// Drops the header in place, and moves the stack out. Should the drop panic, the stack goes back
+/// to its arena.
 ///
 /// # Safety
 ///
@@ -430,11 +432,11 @@ pub(crate) unsafe fn into_stack<H>(cell: NonNull<Cell<H>>) -> Stack {
     }
 }
 
-/// What the drop of a handle does.
+/// The drop of a handle.
 ///
 /// # Safety
 ///
-/// The coroutine does not run, and nobody uses the cell any more, other than what is suspended
+/// The coroutine does not run, and nobody uses the cell any more, other than the frames suspended
 /// there. Once.
 pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
     /// Drops header and stack, also when dropping the function panics.
@@ -456,20 +458,20 @@ pub(crate) unsafe fn let_go<H>(cell: NonNull<Cell<H>>) {
     } else if rests.addr() == cell.addr().get() - PREPARED {
         let _rest = Rest(cell);
         // SAFETY: the coroutine that rests there was never resumed, and the handle is gone. With
-        // the types that it was placed with.
+        // the types of its placement.
         unsafe { ((*core).abandon)(core) };
     } else {
         count_leak();
     }
 }
 
-/// Starts to fetch the header of a coroutine, and what its switch needs. A hint, without effect on
-/// what a program does.
+/// Starts to fetch the header of a coroutine, and the words for its switch. A hint, without effect
+/// on the program's behaviour.
 ///
 /// With `whole`, all lines of them: for coroutines that are in a cache, if not the nearest.
 /// Without, one line, for the walk through the page tables: with very many coroutines, each on a
-/// page of its own, that is most of what a switch costs, and further lines of the same page only
-/// wait for the same walk.
+/// page of its own, that is most of a switch's cost, and further lines of the same page only wait
+/// for the same walk.
 #[inline]
 pub fn prefetch<H: 'static>(header: NonNull<H>, whole: bool) {
     /// The cache lines from the cell up: header and coroutine.
@@ -481,16 +483,16 @@ pub fn prefetch<H: 'static>(header: NonNull<H>, whole: bool) {
 }
 
 /// Starts to fetch the frames in which a suspended coroutine goes on, those that its next switch
-/// touches. A hint, as [`prefetch`], which brings what says where they are.
+/// touches. A hint, as [`prefetch`], which brings the pointers to these frames.
 ///
 /// # Safety
 ///
-/// The coroutine is neither dropped nor finished, and this is the thread that has made it.
+/// The coroutine is neither dropped nor finished, and this is the creator's thread.
 #[inline]
 pub unsafe fn prefetch_frames<H: 'static>(header: NonNull<H>) {
-    // SAFETY: by the contract the cell is alive; and it is only ever written on its thread.
+    // SAFETY: by the contract the cell is alive; and only its thread ever writes there.
     let rests: *const i8 = unsafe { (*header.cast::<Cell<H>>().as_ptr()).core.rests }.cast();
-    // What is saved lies below, in the red zone; the frames begin above.
+    // The saved words lie below, in the red zone; the frames begin above.
     fetch(rests.wrapping_offset(-24));
     fetch(rests.wrapping_offset(40));
 }

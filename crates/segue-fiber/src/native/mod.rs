@@ -2,7 +2,7 @@
 //!
 //! Used by the crate's root, which chooses a host; the interface is the same in `threaded`.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `coroutine` | the cell at a slot's top, resume and suspend |
 //! | `half_way` | a thread that was interrupted in the middle of a switch |
@@ -12,15 +12,15 @@
 //! | `overflow` | the handler that names the fiber |
 //! | `trace` | where that fiber was, as far as can be told safely |
 //! | `altstack` | a stack for the handler itself |
-//! | `of_thread` | what a thread keeps until after its thread-local variables |
-//! | `registers` | what unwinding starts with |
-//! | `objects` | what the loader has loaded |
+//! | `of_thread` | values that a thread keeps until after its thread-local variables |
+//! | `registers` | the beginning of an unwind |
+//! | `objects` | the loaded objects |
 //! | `unwind` | the calls of one stack, from the program's unwind tables |
 //! | `segments` | from stack to stack: where a suspended coroutine is |
-//! | `watch` | asking a running thread where it is |
-//! | `sample` | what its signal handler copies |
+//! | `watch` | asking a running thread for its calls |
+//! | `sample` | the copy that its signal handler makes |
 //! | `symbols` | names of functions, for reports |
-//! | `trim` | giving back what lies below the frames of a running coroutine |
+//! | `trim` | giving back memory below the frames of a running coroutine |
 //! | `sys` | the system calls |
 
 mod altstack;

@@ -1,4 +1,4 @@
-//! What the loader has loaded: the program and its libraries.
+//! The loaded objects: the program and its libraries.
 //!
 //! Used by `unwind` for the tables of each, by `trace` and `symbols` for the program's code.
 
@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::slice;
 use std::sync::OnceLock;
 
-/// Calls `f` with each loaded object and its headers, the program first, until it answers `false`.
-/// Under the loader's lock: no object goes meanwhile.
+/// Calls `f` with each loaded object and its headers, the program first, until an answer of
+/// `false`. Under the loader's lock: no object goes meanwhile.
 pub(super) fn each<F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool>(mut f: F) {
     unsafe extern "C" fn call<F>(info: *mut libc::dl_phdr_info, _size: usize, f: *mut c_void) -> c_int
     where
@@ -23,7 +23,7 @@ pub(super) fn each<F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool>(m
         let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         c_int::from(!f(info, headers))
     }
-    // SAFETY: the callback keeps to its signature, takes the pointer for what it is, and does not
+    // SAFETY: the callback keeps to its signature, uses the pointer by its type, and does not
     // unwind: at its border that ends the process.
     unsafe { libc::dl_iterate_phdr(Some(call::<F>), (&raw mut f).cast()) };
 }
@@ -42,8 +42,7 @@ pub(super) struct Image {
 
 static IMAGE: OnceLock<Image> = OnceLock::new();
 
-/// The program's code. To be called ahead of a signal: what it calls at first is not
-/// async-signal-safe.
+/// The program's code. To be called ahead of a signal: its first call is not async-signal-safe.
 pub(super) fn image() -> &'static Image {
     IMAGE.get_or_init(|| {
         let mut image = Image { base: 0, code: 0..0 };

@@ -1,9 +1,10 @@
-//! An address that each thread keeps for itself until it ends, under a key of the C library's.
+//! An address that each thread keeps for itself until its end, under a key of the C library's.
 //!
-//! Used by `altstack` and `watch`, for what a thread has in the destructors of its thread-local
-//! variables, too, where fibers may run: such a variable is gone in destructors of others. The
-//! destructor of a key comes after those of Rust's variables. Where a C library has all of them in
-//! one list it may come before some; then it is called again for what is kept anew.
+//! Used by `altstack` and `watch`, for values that a thread has in the destructors of its
+//! thread-local variables, too, where fibers may run: such a variable is gone in destructors of
+//! others. The destructor of a key comes after those of Rust's variables. Where a C library has all
+//! of them in one list the key's destructor may come before some; then it is called again for
+//! values that are kept anew.
 
 #![allow(unsafe_code)] // Calls the C library.
 
@@ -13,12 +14,12 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// A type whose values threads keep.
+/// A type of values that threads keep.
 pub(super) trait Kept {
-    /// Called on the thread that has kept it, when the thread ends.
+    /// Called on the thread that has kept the value, at the thread's end.
     ///
     /// # Safety
-    /// It is what the thread has kept, and nobody gets it from there any more.
+    /// The thread has kept this value, and nobody gets it from there any more.
     unsafe fn end(kept: NonNull<Self>);
 }
 
@@ -38,7 +39,7 @@ impl<T: Kept> OfThread<T> {
             return Ok(*key);
         }
         let mut made = 0;
-        // SAFETY: writes the key; the destructor takes what `keep` has put under it.
+        // SAFETY: writes the key; the destructor takes the value that `keep` has put there.
         check(unsafe { libc::pthread_key_create(&mut made, Some(end::<T>)) })?;
         let key = *self.key.get_or_init(|| made);
         if key != made {
@@ -48,14 +49,14 @@ impl<T: Kept> OfThread<T> {
         Ok(key)
     }
 
-    /// What the calling thread keeps.
+    /// The value that the calling thread keeps.
     pub(super) fn get(&self) -> Option<NonNull<T>> {
         // SAFETY: the key is never deleted.
         self.key.get().and_then(|key| NonNull::new(unsafe { libc::pthread_getspecific(*key) }.cast()))
     }
 
-    /// Has the calling thread keep it until it ends; what the thread has kept before is the
-    /// caller's. On an error nothing has changed.
+    /// Has the calling thread keep the value until its end; the earlier value is the caller's. On
+    /// an error nothing has changed.
     pub(super) fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
         // SAFETY: the key is never deleted.
         check(unsafe { libc::pthread_setspecific(self.key()?, kept.as_ptr().cast()) })
@@ -69,7 +70,8 @@ fn check(error: i32) -> io::Result<()> {
 /// The thread ends.
 unsafe extern "C" fn end<T: Kept>(kept: *mut c_void) {
     if let Some(kept) = NonNull::new(kept.cast::<T>()) {
-        // SAFETY: the C library calls this with what the thread has kept, and has taken it out.
+        // SAFETY: the C library calls this with the value that the thread has kept, and has taken
+        // that out.
         unsafe { T::end(kept) };
     }
 }

@@ -3,12 +3,13 @@
 //! Used by schedulers, which call [`install_overflow_handler`] when they start.
 //!
 //! The handler runs on the thread's alternate stack, where nothing but async-signal-safe functions
-//! may be called: it looks the address up in a list that only grows, formats into a small buffer
-//! and calls `write`. (To format numbers and texts, `core` takes no lock and allocates nothing.)
-//! Names of functions take deeper calls: those are made on a stack of their own (`trace`). A fault
-//! counts as an overflow if the address lies in a guard *and* the interrupted stack pointer lies in
-//! the same slot; a stray pointer into a guard is somebody else's fault. Everything else goes to
-//! the handler which was there before, std's for instance, or back to the default.
+//! may be called: the handler looks the address up in a list that only grows, formats into a small
+//! buffer and calls `write`. (To format numbers and texts, `core` takes no lock and allocates
+//! nothing.) Names of functions take deeper calls: those are made on a stack of their own
+//! (`trace`). A fault counts as an overflow if the address lies in a guard *and* the interrupted
+//! stack pointer lies in the same slot; a stray pointer into a guard is somebody else's fault.
+//! Everything else goes to the handler which was there before, std's for instance, or back to the
+//! default.
 
 #![allow(unsafe_code)] // Signal handling.
 
@@ -30,13 +31,14 @@ static SIGNALS: Signals<2> = Signals::new([libc::SIGSEGV, libc::SIGBUS]);
 /// Makes a stack overflow of a coroutine print a message with its
 /// [label](crate::Coroutine::set_label) and abort.
 ///
-/// Without it such an overflow is a bare SIGSEGV. Installed once for the process; later calls do
-/// nothing. Faults that are no overflow go to the handler that was installed before. Threads which
-/// were not made by `std` also need [`ensure_alternate_stack`](crate::ensure_alternate_stack).
+/// Without this handler such an overflow is a bare SIGSEGV. Installed once for the process; later
+/// calls do nothing. Faults that are no overflow go to the handler that was installed before.
+/// Threads which were not made by `std` also need
+/// [`ensure_alternate_stack`](crate::ensure_alternate_stack).
 ///
 /// # Errors
 ///
-/// The kernel refuses a signal handler, which it has no reason to do.
+/// The kernel refuses a signal handler, without a reason to do so.
 pub fn install_overflow_handler() -> io::Result<()> {
     image();
     // Both handlers of this crate use the thread's alternate stack: not the other on top of this
@@ -60,7 +62,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
         // SAFETY: async-signal-safe by POSIX.
         unsafe { libc::abort() };
     }
-    // SAFETY: passes on what came from the kernel.
+    // SAFETY: passes the kernel's arguments on.
     unsafe { chain(signal, info, context) };
 }
 
@@ -106,9 +108,8 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
         return;
     }
     // Back to the default; the faulting instruction runs again when this returns, and the process
-    // dies as it would have without us. If the signal was sent rather than caused, it has to be
-    // sent again.
-    // SAFETY: all of these are async-signal-safe, and the pointers are valid.
+    // dies as without us. If the signal was sent rather than caused, this handler has to send the
+    // signal again. SAFETY: all of these are async-signal-safe, and the pointers are valid.
     unsafe {
         libc::sigaction(signal, &default_action(), ptr::null_mut());
         if (*info).si_code <= 0 {
@@ -117,7 +118,7 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
     }
 }
 
-/// A name, without what could confuse a terminal.
+/// A name, without characters that could confuse a terminal.
 struct Printable<'a>(&'a str);
 
 impl fmt::Display for Printable<'_> {

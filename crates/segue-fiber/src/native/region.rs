@@ -12,11 +12,11 @@
 //! marks all of the chunk's guards as guard regions (Linux 6.13), which split no mapping either.
 //! Guards stay for the life of the reservation, also when memory is given back.
 //!
-//! Where the kernel has no guard regions (`EINVAL`: it is older, or the mapping is locked in
+//! Where the kernel has no guard regions (`EINVAL`: an older kernel, or a mapping locked in
 //! memory), guards are simply never made accessible. Each then splits the mapping. A process may
 //! have 65,530 mappings, and near that limit everything fails in odd ways, such as a panic that
 //! cannot map its backtrace; so such slots are limited to 28,000 in the process, with an error that
-//! explains it.
+//! explains that.
 //!
 //! Huge pages are off: one would turn a fiber of one page into one of 512.
 
@@ -62,7 +62,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves address space for all slots, or for fewer if that is too much and the layout allows
-    /// it.
+    /// that.
     pub fn reserve(layout: &mut Layout) -> io::Result<Region> {
         segue_core::scheduling::set_stack_trimmer(super::trim::trim);
         loop {
@@ -193,8 +193,8 @@ impl Region {
     /// afterwards.
     pub fn release(&self, slots: &[u32]) {
         let mut ranges = slots.iter().map(|&number| self.bounds(number).expect("a native stack has bounds"));
-        // A failure leaves memory where it is, which is no fault: it is only ever read after being
-        // written.
+        // A failure leaves memory where it is, which is no fault: memory is only ever read after a
+        // write.
         let _ = sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED);
     }
 }

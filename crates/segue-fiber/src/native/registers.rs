@@ -15,8 +15,8 @@ pub(super) struct Registers {
     pub instruction: usize,
     pub stack: usize,
     pub frame: usize,
-    /// What the unwinder wants beside these: the register with the return address of a function
-    /// that has called none, where there is such a register, and the instruction again elsewhere.
+    /// The further values for the unwinder: the register with the return address of a function that
+    /// has called none, where there is such a register, and the instruction again elsewhere.
     pub link: usize,
 }
 
@@ -56,9 +56,9 @@ impl Registers {
     ///
     /// As for [`of`](Self::of); and the interrupted code is that of the calling thread.
     pub unsafe fn settled(context: *mut c_void) -> Registers {
-        // SAFETY: by the contract; the side that rests there has its words in place, as it is
-        // neither running nor gone: the interrupted code is about to let it go on, or has just put
-        // it to rest.
+        // SAFETY: by the contract; the side that rests there has its words in place, as that side
+        // is neither running nor gone: the interrupted code is about to let that side go on, or has
+        // just put it to rest.
         unsafe {
             match half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
                 Some(rests) => Registers::resting(rests),

@@ -6,28 +6,29 @@
 //! (`tools/gdb/segue.py`), which is why their layout is fixed.
 //!
 //! The list of reservations only grows: an entry is pushed once, never unlinked and never freed, so
-//! that a handler can walk it without a lock at any instant. An arena that ends leaves its entry to
-//! the next one: so there are as many as there were arenas at one time, of 56 bytes each, however
-//! many schedulers start.
+//! that a handler can walk the list without a lock at any instant. An arena that ends leaves its
+//! entry to the next one: so there are as many as there were arenas at one time, of 56 bytes each,
+//! however many schedulers start.
 //!
 //! ```text
 //!   taken: false --claim: a new arena--> true --retire: the arena, when it is about to end--> false
 //!   version: even --publish: the one that has taken it--> odd, a reservation --retire--> even
 //! ```
 //!
-//! **The race to fear**: a lookup reads the fields of an entry while another thread reuses it, and
-//! takes half of one reservation with half of another for one that matches. So the version is read
-//! before and after the fields: a lookup believes them if it was odd and is the same, and passes
-//! over the entry if not. It need not look again: a lookup for an address on which the thread now
-//! runs concerns an arena that cannot end meanwhile, since the running coroutine owns one of its
-//! stacks, and whose entry so does not change; what is seen of others does not match.
+//! **The race to fear**: a lookup reads the fields of an entry while another thread reuses that
+//! entry, and takes half of one reservation with half of another for one that matches. So the
+//! version is read before and after the fields: a lookup believes them under one odd version, the
+//! same in both reads, and passes over the entry otherwise. No second look is needed: a lookup for
+//! an address on which the thread now runs concerns an arena that cannot end meanwhile, since the
+//! running coroutine owns one of its stacks, and so its entry does not change; a half-read entry of
+//! another arena does not match.
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the push on `HEAD`, with those before it as one release sequence | the load of `HEAD` | that the entry is there, and which is next |
+//! | the push on `HEAD`, with those before it as one release sequence | the load of `HEAD` | the entry and its successor |
 //! | `retire`: `taken` | `claim`: `taken` | the even version, to the next one that writes the fields |
-//! | `publish`: the odd version | a lookup's first load of it | the fields |
-//! | `publish`: the fence before the fields | a lookup's fence after the fields | that the version is not the old one any more, to whoever has read a new field |
+//! | `publish`: the odd version | a lookup's first load | the fields |
+//! | `publish`: the fence before the fields | a lookup's fence after the fields | after a read of a new field, that the version is not the old one any more |
 
 #![allow(unsafe_code)] // Reads entries of a lock-free list, and labels at computed addresses.
 
@@ -39,8 +40,8 @@ use crate::config::Layout;
 use segue_core::switch::Root;
 
 /// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a
-/// switch with 1, 8 with 8, 5 with 16 and 4 with 32; but all of it comes off the one page that a
-/// small fiber touches.
+/// switch with 1, 8 with 8, 5 with 16 and 4 with 32; but all these lines come off the one page that
+/// a small fiber touches.
 const COLOURS: usize = 16;
 
 const LINE: usize = 64;
@@ -53,8 +54,8 @@ pub(super) fn colour(number: u32) -> usize {
 
 const NAME: usize = 47;
 
-/// A fiber's number and name, and where its root is: the cache line at a slot's top, where signal
-/// handlers find it whatever else is there.
+/// A fiber's number and name, and the place of its root: the cache line at a slot's top, where
+/// signal handlers find them in any state.
 ///
 /// All zero bits, as in memory never used, are the label of a coroutine that was given none.
 #[derive(Clone, Copy)]
@@ -62,7 +63,7 @@ const NAME: usize = 47;
 pub(super) struct Label {
     /// The root of the coroutine on this slot.
     pub root: *mut Root,
-    /// One more than the number that it was given; 0 if it was given none.
+    /// One more than its given number; 0 without one.
     id: u64,
     name: [MaybeUninit<u8>; NAME],
     len: u8,
@@ -78,7 +79,7 @@ impl Label {
         unsafe { top.byte_sub(Self::SIZE) }.as_ptr().cast()
     }
 
-    /// Makes it the label of the coroutine with this root, which was given none.
+    /// Makes this the label of the coroutine with this root, without number and name.
     ///
     /// # Safety
     ///
@@ -130,7 +131,7 @@ impl Label {
 }
 
 impl Label {
-    /// The number that it was given.
+    /// The given number.
     pub fn id(&self) -> Option<u64> {
         self.id.checked_sub(1)
     }
@@ -138,7 +139,7 @@ impl Label {
     /// The name's bytes, none if there is no name.
     pub fn name(&self) -> &[u8] {
         let len = (self.len as usize).min(NAME);
-        // SAFETY: `set` wrote that many bytes before it wrote the length.
+        // SAFETY: `set` wrote that many bytes before the length.
         unsafe { self.name[..len].assume_init_ref() }
     }
 }
@@ -156,19 +157,20 @@ pub(super) struct Entry {
     version: AtomicU32,
     /// No slot from this number on was ever used. For debuggers.
     pub prepared: AtomicU32,
-    /// Whether an arena has it: that alone may write.
+    /// Whether an arena owns the entry: that arena alone may write.
     taken: AtomicBool,
 }
 
 static HEAD: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
 impl Entry {
-    /// Enters a reservation, until it is [retired](Self::retire).
+    /// Enters a reservation, until its [retirement](Self::retire).
     pub fn publish(start: usize, layout: Layout) -> &'static Entry {
         let entry = Self::claim().unwrap_or_else(Self::push);
-        // Relaxed: `claim` has acquired what the last one has written.
+        // Relaxed: `claim` has acquired the last owner's writes.
         let version = entry.version.load(Ordering::Relaxed);
-        // A lookup that reads one of the fields below does not find the last odd version after it.
+        // A lookup that reads one of the fields below does not find the last odd version
+        // afterwards.
         fence(Ordering::Release);
         entry.start.store(start, Ordering::Relaxed);
         entry.stride.store(layout.stride, Ordering::Relaxed);
@@ -183,7 +185,7 @@ impl Entry {
     /// The reservation is about to end: another one may have the entry, which the caller uses no
     /// more.
     pub fn retire(&self) {
-        // Only its owner writes it. Relaxed: released by what follows.
+        // Only its owner writes the version. Relaxed: the next stores release.
         self.version.store(self.version.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.taken.store(false, Ordering::Release);
     }
@@ -215,7 +217,7 @@ impl Entry {
             // SAFETY: leaked above, and not shared before the exchange succeeds.
             unsafe { (*pointer).next.store(head, Ordering::Relaxed) };
             match HEAD.compare_exchange_weak(head, pointer, Ordering::Release, Ordering::Relaxed) {
-                // SAFETY: it lives for ever, and only its atomic fields change from now on.
+                // SAFETY: an entry lives for ever, and only its atomic fields change from now on.
                 Ok(_) => return unsafe { &*pointer },
                 Err(now) => head = now,
             }
@@ -280,8 +282,8 @@ impl Slot {
     /// suspended.
     pub unsafe fn label(&self) -> Label {
         let label = (self.top - Label::SIZE) as *const Label;
-        // SAFETY: the slot is in use, so that its top is mapped and holds a label.
-        // Only this thread writes it. All bit patterns are valid.
+        // SAFETY: the slot is in use, so that its top is mapped and holds a label. Only this thread
+        // writes there. All bit patterns are valid.
         unsafe { ptr::read_volatile(label) }
     }
 }

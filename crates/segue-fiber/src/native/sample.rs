@@ -1,8 +1,8 @@
-//! What the handler of a signal copies: the registers and the stacks below them, a bounded part of
+//! The copy that a signal handler makes: the registers and the stacks below them, a bounded part of
 //! each.
 //!
-//! Used by `watch`; its head says which side may touch a sample when. Taking one is
-//! async-signal-safe: it allocates nothing, takes no lock, calls nothing of the C library.
+//! Used by `watch`; its head says which side may touch a sample when. The taking of a sample is
+//! async-signal-safe: no allocation, no lock, no call of the C library.
 
 #![allow(unsafe_code)] // Copies stacks.
 
@@ -20,8 +20,8 @@ use crate::backtrace::{Backtrace, StackOwner, StackTrace};
 /// other's frames.
 const STACKS: usize = 16;
 
-/// How much is copied in all, in words: 128 KiB. Each stack may take half of what is left, so that
-/// there is some for those below.
+/// How much is copied in all, in words: 128 KiB. Each stack may take half of the rest, so that
+/// there is room for those below.
 const WORDS: usize = 16 * 1024;
 
 const WORD: usize = size_of::<usize>();
@@ -40,9 +40,9 @@ struct Part {
     registers: Registers,
     /// The coroutine's.
     label: Option<Label>,
-    /// It is the thread's own.
+    /// The thread's own stack.
     is_thread: bool,
-    /// The address of the first word that was copied, and where in the sample it is.
+    /// The address of the first copied word, and its place in the sample.
     start: usize,
     place: usize,
     count: usize,
@@ -53,8 +53,8 @@ impl Sample {
     pub fn new() -> Box<UnsafeCell<Sample>> {
         let mut sample = Box::<UnsafeCell<Sample>>::new_uninit();
         let at = sample.as_mut_ptr().cast::<Sample>();
-        // SAFETY: the cell is laid out as what is in it; the rest are arrays of what may be
-        // uninitialised.
+        // SAFETY: the cell is laid out as its content; the rest are arrays of possibly
+        // uninitialised words.
         unsafe {
             (&raw mut (*at).count).write(0);
             (&raw mut (*at).more).write(false);
@@ -90,7 +90,8 @@ impl Sample {
             let count = (part.end.saturating_sub(start) / WORD).min((WORDS - used) / 2);
             for (index, place) in self.words[used..used + count].iter_mut().enumerate() {
                 // SAFETY: from its stack pointer on, and above its guard, a stack that is in use is
-                // mapped; that it is, see above. What runs on it is this thread, which is here.
+                // mapped; for that use, see above. The code on that stack belongs to this thread,
+                // which is here.
                 place.write(unsafe { (start as *const usize).add(index).read_volatile() });
             }
             self.parts[self.count].write(Part { registers, label, is_thread, start, place: used, count });
@@ -102,13 +103,13 @@ impl Sample {
                 return;
             }
             // SAFETY: code runs on the slot's stack, or rests there and was resumed through. So the
-            // coroutine runs, and its link names its resumer, which rests since: it is stored
-            // before the stack pointer gets there, and stays until after it left.
+            // coroutine runs, and its link names its resumer, which rests since: the link is stored
+            // before the stack pointer gets there, and stays until that has left.
             registers = unsafe { Registers::resting((*label.root).link) };
         }
     }
 
-    /// Unwinds what was copied.
+    /// Unwinds the copies.
     pub fn unwind(&self) -> Backtrace {
         let stacks = self.parts[..self.count].iter().map(|part| {
             // SAFETY: `take` has written the first `count` parts.

@@ -1,13 +1,13 @@
-//! From stack to stack: where a suspended coroutine is, and how what is below a stack is found.
+//! From stack to stack: the calls of a suspended coroutine, and the way to the stack below.
 //!
-//! Used by `coroutine` for those that are suspended, and by `watch` for what a thread that runs has
-//! copied.
+//! Used by `coroutine` for those that are suspended, and by `watch` for the copies of a running
+//! thread.
 //!
 //! # The idea
 //!
-//! A stack is unwound by itself, from registers to its first call. What is below it is not found by
-//! unwinding but in its root: the slot's label leads there, and the root's link to the resumer,
-//! which rests with the words that unwinding starts with. So a stack on which unwinding fails costs
+//! A stack is unwound by itself, from registers to its first call. The stack below is not found by
+//! unwinding but by the root: the slot's label leads there, and the root's link to the resumer,
+//! which rests with the words for the start of an unwind. So a stack on which unwinding fails costs
 //! no more than its own calls.
 //!
 //! ```text
@@ -16,13 +16,13 @@
 //!                B's root: link ---------> A's root               of its last resume, and stale
 //! ```
 //!
-//! # Where it ends
+//! # The end of a trace
 //!
-//! A suspended coroutine's trace ends at its own root. Its link was true while it ran. Those
+//! A suspended coroutine's trace ends at its own root. Its link was true during its run. Those
 //! between are captured: they run, as far as they know, and their links name stacks that belong to
 //! the same trace.
 //!
-//! # What is read, and why it is there
+//! # The memory that is read
 //!
 //! Of a stack, the words from its stack pointer to its slot's top, which are all mapped as long as
 //! a coroutine is on it; the label, which is below that top; and the root to which the label leads,
@@ -43,14 +43,14 @@ use segue_core::switch::{self, Resting, Root};
 /// # Safety
 ///
 /// A coroutine of this thread with this root rests there, or has returned if that is null, and
-/// nobody lets it go on meanwhile.
+/// nobody resumes that coroutine meanwhile.
 pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace {
     if rests.is_null() {
         return Backtrace::empty("it has returned");
     }
     let mut stacks = Vec::new();
     let mut rests = rests;
-    // A coroutine rests on a stack of this crate's, and so do those that it is captured with.
+    // A coroutine rests on a stack of this crate's, and so do those that were captured along.
     while let Some(slot) = registry::find(rests.addr()) {
         // SAFETY: somebody rests there: by the contract, or as the link of one that is captured
         // says. So a coroutine is on the slot.
@@ -62,16 +62,16 @@ pub(super) unsafe fn of_resting(rests: Resting, root: *const Root) -> Backtrace 
             let inside =
                 address >= rests.addr().max(slot.bottom) && address.checked_add(size_of::<usize>())? <= slot.top;
             // SAFETY: between the guard and its top a slot that is in use can be read. Nobody runs
-            // on it, so that nobody writes. Code that runs there later was compiled to expect such
-            // reads: its stack escapes into the assembly of the switch.
+            // on the stack, so that nobody writes. Code that runs there later was compiled to
+            // expect such reads: its stack escapes into the assembly of the switch.
             inside.then(|| unsafe { (address as *const usize).read_unaligned() })
         });
         stacks.push(StackTrace::new(owner(&label), addresses, whole));
         if label.root.cast_const() == root {
             return Backtrace::new(stacks, None);
         }
-        // SAFETY: the slot is not the last, so its coroutine is captured: it runs, and the link
-        // names its resumer, which rests since.
+        // SAFETY: the slot is not the last, so its coroutine is captured and counts as running, and
+        // the link names its resumer, which rests since.
         rests = unsafe { (*label.root).link };
     }
     unreachable!("a coroutine that is suspended rests on its stack or on that of one inside of it");

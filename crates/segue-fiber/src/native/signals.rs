@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 
 use super::sys::check;
 
-/// What a handler is called with: the signal, what is said about it, and what it has interrupted.
+/// The arguments of a handler: the signal, its information, and the interrupted context.
 pub(super) type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// A handler for some signals, of the whole process.
 pub(super) struct Signals<const N: usize> {
     signals: [c_int; N],
-    /// What was in force before. Set before the handler can run.
+    /// The earlier action. Set before the handler can run.
     previous: OnceLock<[libc::sigaction; N]>,
     installed: OnceLock<Result<(), c_int>>,
 }
@@ -72,7 +72,7 @@ impl<const N: usize> Signals<N> {
             return false;
         }
         // SAFETY: a handler of the signature that its flags say, as it was registered, called with
-        // what it would have got.
+        // its usual arguments.
         unsafe {
             if action.sa_flags & libc::SA_SIGINFO != 0 {
                 mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);

@@ -2,17 +2,17 @@
 //!
 //! Used by `overflow`'s report and by printed backtraces.
 //!
-//! The file is mapped and read as it lies there: no memory is allocated and no lock is taken. So a
-//! monitor can print where a thread is that is stuck in the allocator, or holds any lock, and a
-//! signal handler can name functions. What is read is checked against the file's length, so that a
-//! file that is no ELF has no names and nothing worse. (If the file is cut off while the program
-//! runs, that is a SIGBUS, here as everywhere.)
+//! The file is mapped and read in place: no memory is allocated and no lock is taken. So a monitor
+//! can print where a thread is that is stuck in the allocator, or holds any lock, and a signal
+//! handler can name functions. Each read is checked against the file's length, so that a file that
+//! is no ELF has no names and nothing worse. (If the file is cut off while the program runs, that
+//! is a SIGBUS, here as everywhere.)
 //!
 //! With the feature `lines` a printed backtrace also has files, lines and inlined calls, from the
 //! debug information in the same mapping, read by the crate `addr2line`. That allocates, and takes
-//! no lock either: what was parsed is kept for one trace. Files have the names that the compiler
-//! was given, which are those of panics and of places in reports: without the directory that the
-//! program was compiled in, wherever it runs.
+//! no lock either: the parsed parts are kept for one trace. Files have the names that the compiler
+//! was given, which are those of panics and of places in reports: without the directory of the
+//! compilation, in every place of a run.
 
 #![allow(unsafe_code)] // Maps the program's file.
 
@@ -37,7 +37,7 @@ const BEGIN: &str = "__rust_begin_short_backtrace";
 /// The program's file, mapped.
 pub(super) struct Program(&'static [u8]);
 
-/// A section of it.
+/// A section of the file.
 #[derive(Clone, Copy)]
 struct Section {
     #[cfg_attr(not(feature = "lines"), allow(dead_code))]
@@ -57,13 +57,12 @@ impl Program {
         let size = file.seek(SeekFrom::End(0)).ok()? as usize;
         // SAFETY: a new mapping where the kernel likes, for reading, which stays without the file.
         let map = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
-        // SAFETY: it has that size, and stays until the drop. A program that runs is not written
-        // to.
+        // SAFETY: the mapping has that size, and stays until the drop. A program that runs is not
+        // written to.
         (map != libc::MAP_FAILED).then(|| Program(unsafe { slice::from_raw_parts(map.cast(), size) }))
     }
 
-    /// The name of the function at an address of the file, as the linker knows it.
-    /// Async-signal-safe.
+    /// The name of the function at an address of the file, by the linker's name. Async-signal-safe.
     pub(super) fn function(&self, address: usize) -> Option<&[u8]> {
         let is_in =
             |(start, size, _): &(u64, u64, _)| (*start..start.saturating_add(*size)).contains(&(address as u64));
@@ -93,7 +92,7 @@ impl Program {
         self.functions()?.find_map(is_main)
     }
 
-    /// The bytes of the section of this name, if it is there as it was written.
+    /// The bytes of the section of this name, if the section is there unchanged.
     #[cfg(feature = "lines")]
     fn named(&self, name: &str) -> Option<&[u8]> {
         let index = u16::from_ne_bytes(self.0.get(62..64)?.try_into().ok()?);
@@ -134,8 +133,8 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: mapped by `open`, and nobody has a part of it any more: what is lent is lent by
-        // `self`.
+        // SAFETY: mapped by `open`, and nobody has a part of the mapping any more: `self` lends all
+        // parts.
         unsafe { libc::munmap(self.0.as_ptr().cast_mut().cast(), self.0.len()) };
     }
 }
@@ -145,13 +144,13 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
 }
 
-/// What begins at a place and ends with a zero.
+/// The bytes from a place to the next zero.
 fn text(bytes: &[u8], start: u32) -> Option<&[u8]> {
     let rest = bytes.get(start as usize..)?;
     rest.get(..rest.iter().position(|byte| *byte == 0)?)
 }
 
-/// Writes a name as it stands in the source. Allocates nothing.
+/// Writes a name in the form of the source. Allocates nothing.
 pub(super) fn write_name(out: &mut dyn Write, name: &[u8]) -> fmt::Result {
     match std::str::from_utf8(name) {
         Ok(name) => write!(out, "{:#}", rustc_demangle::demangle(name)),
@@ -164,7 +163,7 @@ fn is_begin(name: &[u8]) -> bool {
     name.windows(BEGIN.len()).any(|part| part == BEGIN.as_bytes())
 }
 
-/// What a printed trace knows of the program.
+/// A printed trace's knowledge of the program.
 struct Symbols<'p> {
     program: &'p Program,
     #[cfg(feature = "lines")]
@@ -220,8 +219,8 @@ impl Symbols<'_> {
         }
     }
 
-    /// How many of a fiber's calls are its own, innermost first: further out there is only what has
-    /// started it.
+    /// How many of a fiber's calls are its own, innermost first: further out there is only its
+    /// start.
     fn own(&self, addresses: &[usize]) -> usize {
         let image = image();
         let begins = |address: &usize| {
@@ -231,8 +230,8 @@ impl Symbols<'_> {
         addresses.iter().position(begins).map_or(addresses.len(), |begin| begin + 1)
     }
 
-    /// Writes the call at an address, and what was inlined there; answers whether something is
-    /// known of it.
+    /// Writes the call at an address, and the inlined ones there; answers whether something is
+    /// known.
     fn write(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
         let image = image();
         if !image.code.contains(&address) {
@@ -253,7 +252,7 @@ impl Symbols<'_> {
     #[cfg(feature = "lines")]
     fn write_with_lines(&self, f: &mut fmt::Formatter<'_>, number: usize, address: usize) -> Result<bool, fmt::Error> {
         let Some(lines) = &self.lines else { return Ok(false) };
-        // What is in other files stays unknown.
+        // Parts in other files stay unknown.
         let Ok(mut calls) = lines.find_frames(address as u64).skip_all_loads() else { return Ok(false) };
         let mut known = false;
         let mut next = calls.next().ok().flatten();

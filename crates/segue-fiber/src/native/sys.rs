@@ -24,8 +24,8 @@ pub(crate) fn page_size() -> usize {
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
 }
 
-/// Asks the C library's allocator to give free memory inside of its heap back to the kernel. It
-/// does so by itself only at the heap's end. Has no effect with another allocator.
+/// Asks the C library's allocator to give free memory inside of its heap back to the kernel. By
+/// itself the allocator does so only at the heap's end. Has no effect with another allocator.
 pub(crate) fn release_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no preconditions.
@@ -34,7 +34,7 @@ pub(crate) fn release_heap() {
     }
 }
 
-/// What a call of the C library says.
+/// The result of a call of the C library.
 pub(super) fn check(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -106,7 +106,7 @@ pub(super) fn advise_all<const N: usize>(
 
 fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
     loop {
-        // SAFETY: the range lies in a reservation of ours and nobody uses it (contract of
+        // SAFETY: the range lies in a reservation of ours and nobody uses that range (contract of
         // `advise_all`).
         match check(unsafe { libc::madvise(range.iov_base, range.iov_len, advice) }) {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
@@ -115,8 +115,8 @@ fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
     }
 }
 
-/// All ranges in one system call; `false` if the kernel did not do all of it, and the caller does
-/// it one by one. Both advices may be repeated.
+/// All ranges in one system call; `false` if the kernel did only a part, and the caller goes on one
+/// by one. Both advices may be repeated.
 fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
     if batch.len() < 2 {
         return false;

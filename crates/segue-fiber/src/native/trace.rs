@@ -25,12 +25,12 @@ use super::writer::Writer;
 const PRINTED: usize = 16;
 const SCANNED: usize = 64 * 1024;
 
-/// Prints the faulting instruction and what look like return addresses, innermost first.
+/// Prints the faulting instruction and the likely return addresses, innermost first.
 ///
 /// # Safety
 ///
 /// The slot is in use by the interrupted code of this thread, which is in the handler of its fault,
-/// and does not return from it.
+/// and does not return from there.
 pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer) {
     let image = image();
     if image.code.is_empty() {
@@ -45,11 +45,12 @@ pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer)
     let end = slot.top.min(place + SCANNED);
     while place + word <= end && lines.len < lines.addresses.len() {
         // SAFETY: between the guard and the slot's top all memory is readable (by the contract the
-        // slot is in use), and what runs on it is interrupted.
+        // slot is in use), and the code on that stack is interrupted.
         let value = unsafe { (place as *const usize).read_volatile() };
         // SAFETY: the image has a mapped piece of code.
         if unsafe { follows_call(value, &image.code) } {
-            // The address of the call rather than of what follows: it may be another function's.
+            // The address of the call rather than of the next instruction, which may be another
+            // function's.
             lines.push(value - 1 - image.base);
         }
         place += word;
@@ -59,8 +60,8 @@ pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer)
         "It was here, called from here (addr2line -Cfie PROGRAM tells lines; calls may be missing or stale):"
     );
     out.flush();
-    // SAFETY: the lines stay in place, and nobody else uses them meanwhile; `name_lines` is what it
-    // is to be.
+    // SAFETY: the lines stay in place, and nobody else uses them meanwhile; `name_lines` is a
+    // function of the right kind.
     unsafe { on_a_large_stack(name_lines, (&raw mut lines).cast()) };
     if !lines.are_named {
         for address in &lines.addresses[..lines.len] {
@@ -69,7 +70,7 @@ pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer)
     }
 }
 
-/// What is to be printed, as addresses in the program's file.
+/// The lines to print, as addresses in the program's file.
 struct Lines {
     addresses: [usize; PRINTED + 1],
     len: usize,
@@ -104,13 +105,13 @@ extern "C" fn name_lines(lines: *mut c_void) -> c_int {
     0
 }
 
-/// Calls `f` on a stack that is larger than a signal handler's, while this thread waits. It may be
-/// that it is not called, or does not come to its end.
+/// Calls `f` on a stack that is larger than a signal handler's, while this thread waits. Perhaps
+/// `f` is not called, or does not come to its end.
 ///
-/// What runs there is a process of its own which has this one's memory, made as `posix_spawn` makes
-/// one: the thread is stopped until it has ended. It has the thread's own locals, but takes no lock
-/// and allocates nothing, as a handler must not. A fault in it ends it and not more, since the
-/// signal of the handler is blocked.
+/// A process of its own runs there, in this one's memory, made as by `posix_spawn`: the thread is
+/// stopped until that process has ended. That process has the thread's own locals, but takes no
+/// lock and allocates nothing, as a handler must not. A fault there ends that process and not more,
+/// since the signal of the handler is blocked.
 ///
 /// # Safety
 ///
@@ -120,12 +121,12 @@ unsafe fn on_a_large_stack(f: extern "C" fn(*mut c_void) -> c_int, argument: *mu
     const SIZE: usize = 1 << 20;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping where the kernel likes. It is not unmapped: the process is about to
+    // SAFETY: a new mapping where the kernel likes. The mapping stays: the process is about to
     // abort.
     let stack = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, access, flags, -1, 0) };
     if stack != libc::MAP_FAILED {
         // SAFETY: the mapping's end, which is aligned to a page, begins a stack; the rest is by the
-        // contract. No signal is sent when it ends.
+        // contract. No signal is sent at the end.
         unsafe { libc::clone(f, stack.byte_add(SIZE), libc::CLONE_VM | libc::CLONE_VFORK, argument) };
     }
 }

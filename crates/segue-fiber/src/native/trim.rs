@@ -6,8 +6,8 @@
 
 use super::{registry, sys};
 
-/// More than what lies below a local variable of [`trim`] while it calls the kernel: the rest of
-/// its frame and that of `syscall`, and the 128 bytes that a leaf uses without saying.
+/// More than the memory below a local variable of [`trim`] during its call of the kernel: the rest
+/// of its frame and that of `syscall`, and the 128 bytes that a leaf uses without a word.
 const MARGIN: usize = 1024;
 
 #[inline(never)]
@@ -18,10 +18,10 @@ pub(super) fn trim() {
     let end = (here - MARGIN) & !(sys::page_size() - 1);
     if end > slot.bottom {
         // By number: `madvise` itself may be replaced by a function with large frames. If the
-        // kernel refuses, as for memory that is locked, the pages stay.
-        // SAFETY: the range lies in a slot, above its guard, and ends on a page's border below the
-        // frames that are in use: this one is the innermost but for `syscall`, which `MARGIN`
-        // covers. What is below is written before it is read.
+        // kernel refuses, as for memory that is locked, the pages stay. SAFETY: the range lies in a
+        // slot, above its guard, and ends on a page's border below the frames that are in use: this
+        // one is the innermost but for `syscall`, which `MARGIN` covers. Memory below is written
+        // before it is read.
         unsafe { libc::syscall(libc::SYS_madvise, slot.bottom, end - slot.bottom, libc::MADV_DONTNEED) };
     }
 }

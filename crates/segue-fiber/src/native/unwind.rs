@@ -1,13 +1,13 @@
 //! The calls on one stack, by the unwind tables of the program and its libraries.
 //!
-//! Used by `segments`, with a stack as it lies there, and by `watch`, with a copy.
+//! Used by `segments`, with a stack in place, and by `watch`, with a copy.
 //!
-//! The unwinding itself is the crate `framehop`'s. It reads the stack through a closure only, which
-//! refuses what is not the stack's, so that wrong tables make a wrong trace and nothing worse. What
-//! it wants to know of the program is copied here: the sections `.eh_frame_hdr` and `.eh_frame` of
-//! each loaded object, out of memory, where every program keeps them for its panics. They are
-//! copied rather than borrowed because a library may be unloaded, and while the loader's lock is
-//! held, since then it is not. The copies are made at the first trace, and again when the loader
+//! The unwinding itself is the crate `framehop`'s. That crate reads the stack through a closure
+//! only, which refuses foreign addresses, so that wrong tables make a wrong trace and nothing
+//! worse. Its knowledge of the program is copied here: the sections `.eh_frame_hdr` and `.eh_frame`
+//! of each loaded object, out of memory, where every program keeps them for its panics. They are
+//! copied rather than borrowed because a library may be unloaded, and copied under the loader's
+//! lock, which prevents that. The copies are made at the first trace, and again when the loader
 //! says that something was loaded or unloaded since.
 
 #![allow(unsafe_code)] // Asks the loader for the program's parts, and reads them.
@@ -24,7 +24,7 @@ use super::objects;
 use super::registers::Registers;
 use segue_core::switch;
 
-/// Nobody reads further. It ends traces that go in circles.
+/// Nobody reads further. The limit ends traces that go in circles.
 const MOST_CALLS: usize = 100_000;
 
 type Bytes = Box<[u8]>;
@@ -32,7 +32,7 @@ type Bytes = Box<[u8]>;
 /// The tables of all that is loaded.
 struct Tables {
     unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
-    /// What was worked out for addresses that were met before.
+    /// The results for addresses that were met before.
     cache: CacheNative<MayAllocateDuringUnwind>,
     version: Version,
 }
@@ -46,7 +46,7 @@ static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
 /// The calls on one stack, innermost first, as addresses to look up; and whether these are all,
 /// down to where a coroutine or thread begins.
 ///
-/// `read` gives the word at an address, if that lies on the stack. It must not panic or take a
+/// `read` gives the word at an address, if that lies on the stack. `read` must not panic or take a
 /// backtrace.
 pub(super) fn unwind(registers: &Registers, read: impl Fn(usize) -> Option<usize>) -> (Vec<usize>, bool) {
     if switch::is_in_root(registers.instruction) {
@@ -94,7 +94,7 @@ fn version_of(info: &libc::dl_phdr_info) -> Version {
     Version(info.dlpi_adds, info.dlpi_subs)
 }
 
-/// The loader's present version: it tells it with the first object.
+/// The loader's present version: told with the first object.
 fn current_version() -> Version {
     let mut version = Version::default();
     objects::each(|info, _| {
@@ -104,14 +104,14 @@ fn current_version() -> Version {
     version
 }
 
-/// A loaded object with its tables, if it has any. It is loaded while this runs.
+/// A loaded object with its tables, if there are any. The object stays loaded during this call.
 fn module_of(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr]) -> Option<Module<Bytes>> {
     let base = info.dlpi_addr as usize;
     let of_type = |kind| headers.iter().filter(move |header| header.p_type == kind).map(|it| objects::part(info, it));
     let loaded = || of_type(libc::PT_LOAD);
     let index = of_type(libc::PT_GNU_EH_FRAME).next()?;
     let (start, end) = (loaded().map(|part| part.start).min()?, loaded().map(|part| part.end).max()?);
-    // SAFETY: the index is a part of an object that is loaded, and so is what is copied.
+    // SAFETY: the index is a part of an object that is loaded, and so are the copied bytes.
     let (table, copy) = unsafe {
         let copy = |range: &Range<usize>| Bytes::from(slice::from_raw_parts(range.start as *const u8, range.len()));
         (table_behind(&index, loaded())?, copy)
@@ -130,15 +130,15 @@ fn module_of(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr]) -> Option<
     Some(Module::new(name, start as u64..end as u64, base as u64, sections))
 }
 
-/// Where the table lies that an index refers to, with what may follow it in its part of the object:
-/// nobody reads past the record that is looked for.
+/// The place of the table that an index refers to, with the rest of its part of the object: nobody
+/// reads past the record in question.
 ///
 /// # Safety
 ///
 /// `index` is a `.eh_frame_hdr` section, and `loaded` yields the parts of the same object that are
 /// in memory.
 unsafe fn table_behind(index: &Range<usize>, mut loaded: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
-    /// A signed distance of four bytes from where it stands.
+    /// A signed distance of four bytes from its own place.
     const RELATIVE: u8 = 0x1b;
     if index.len() < 8 {
         return None;

@@ -1,4 +1,4 @@
-//! Asking a thread that runs where it is.
+//! Asking a running thread for its calls.
 //!
 //! Used by monitors, through [`Watched`]: a worker that has not come back to its loop for long is
 //! in some function, and this says which.
@@ -7,8 +7,9 @@
 //!
 //! Nobody can read another thread's registers but the thread itself, in a signal handler. So the
 //! asker sends the thread a signal; the handler copies registers and stacks ([`Sample`]) into
-//! memory that the asker has prepared, and the asker unwinds the copy. What is slow, and what
-//! allocates, is on the asker's side. The thread loses the time of a signal and of the copying.
+//! memory that the asker has prepared, and the asker unwinds the copy. The slow parts, and those
+//! that allocate, are on the asker's side. The thread loses the time of a signal and of the
+//! copying.
 //!
 //! # The hand-over word, one for each thread
 //!
@@ -24,28 +25,27 @@
 //!
 //! The sample is the handler's while the word is COPYING, and the asker's otherwise. There is one
 //! asker at a time, by a mutex on the askers' side. The asker leaves ASKED by a compare-and-swap,
-//! and so does the handler, so that one of them has it. An asker that runs out of time while the
-//! word is COPYING leaves it to the handler, which ends soon (the thread is running it); the next
-//! asker finds it COPIED, and makes it IDLE.
+//! and so does the handler, so that one of the two has the sample. An asker that runs out of time
+//! while the word is COPYING leaves the word to the handler, which ends soon (the thread is running
+//! the handler); the next asker finds COPIED, and stores IDLE.
 //!
 //! When idle, the word is IDLE and nothing refers to the thread but the handles.
 //!
 //! # Orderings
 //!
-//! The handler's COPIED (release) pairs with the asker's loads (acquire): the asker reads what the
-//! handler has written. The asker's ASKED (release) pairs with the handler's compare-and-swap
-//! (acquire): the handler finds the sample, and writes after the last asker has read.
+//! The handler's COPIED (release) pairs with the asker's loads (acquire): the asker reads the
+//! handler's copy. The asker's ASKED (release) pairs with the handler's compare-and-swap (acquire):
+//! the handler finds the sample, and writes after the last asker has read.
 //!
 //! # The race to fear: the thread ends
 //!
 //! The handler finds the thread's [`Shared`] in a variable of its own thread, never by something
-//! that came with the signal. The thread itself clears that variable when it ends (`of_thread.rs`),
-//! before it gives up its share of the memory, and the handler cannot run in between: it runs on
-//! the same thread, before or after. So a signal that arrives late, or
-//! at another thread that has got the number of one which has ended, or in the child of a fork,
-//! finds nothing or a word that is not ASKED, and does nothing. The asker owns a share of its own,
-//! and is told by ENDED. To leak a handle keeps the memory, and nothing else: there is no guard to
-//! forget.
+//! that came with the signal. The thread itself clears that variable at its end (`of_thread.rs`),
+//! before giving up its share of the memory, and the handler cannot run in between: both run on the
+//! same thread, before or after. So a signal that arrives late, or at another thread that has got
+//! the number of one which has ended, or in the child of a fork, finds nothing or a word that is
+//! not ASKED, and does nothing. The asker owns a share of its own, and is told by ENDED. To leak a
+//! handle keeps the memory, and nothing else: there is no guard to forget.
 //!
 //! # The signal
 //!
@@ -53,11 +53,11 @@
 //! nobody; not used by the C library; passed on by debuggers; a program that has it for out-of-band
 //! data must expect it without cause. A SIGURG that was not asked for goes to the handler that was
 //! there before. Real-time signals would queue, are used by the C library, and kill a process that
-//! does not handle them. The handler is installed with SA_RESTART. Still, what the kernel never
-//! restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's
+//! does not handle them. The handler is installed with SA_RESTART. Still, calls that the kernel
+//! never restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's
 //! functions and the drivers here repeat it.
 //!
-//! # What the handler reads
+//! # The handler's reads
 //!
 //! `sample` and `segments` have the argument. Two things are particular. A thread may be
 //! interrupted in the middle of a switch; the registers are then put right (`Registers::settled`),
@@ -96,7 +96,7 @@ const COPYING: u32 = 2;
 const COPIED: u32 = 3;
 const ENDED: u32 = 4;
 
-/// What the thread, its signal handler and the askers share.
+/// The state that the thread, its signal handler and the askers share.
 struct Shared {
     word: AtomicU32,
     thread: libc::pid_t,
@@ -114,7 +114,8 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 segue_core::plain_thread_local! {
-    /// What the handler looks at. Without a destructor, so that it can be read at any time.
+    /// The word that the handler looks at. Without a destructor, so that a read is possible at any
+    /// time.
     static ASKABLE: Cell<*const Shared> = Cell::new(ptr::null());
 }
 
@@ -123,10 +124,10 @@ static REGISTERED: OfThread<Shared> = OfThread::new();
 
 static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
 
-/// A thread that other threads may ask where it is.
+/// A thread that other threads may ask for its calls.
 ///
 /// Made by the thread itself, and valid as long as anybody likes; when the thread has ended there
-/// are no more answers. It costs nothing until somebody asks.
+/// are no more answers. The handle costs nothing until somebody asks.
 ///
 /// # Examples
 ///
@@ -150,10 +151,10 @@ static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
 pub struct Watched(Arc<Shared>);
 
 impl Watched {
-    /// Lets other threads ask the calling thread where it is, until it ends.
+    /// Lets other threads ask the calling thread for its calls, until its end.
     ///
-    /// The first call in a process installs a handler for SIGURG; one that was there before still
-    /// gets what is not ours. Gives the thread an alternate stack for signals, see
+    /// The first call in a process installs a handler for SIGURG; an earlier one still gets foreign
+    /// signals. Gives the thread an alternate stack for signals, see
     /// [`ensure_alternate_stack`](crate::ensure_alternate_stack). A thread may register again, and
     /// gets the same.
     ///
@@ -187,11 +188,11 @@ impl Watched {
         Ok(Watched(Arc::clone(&shared)))
     }
 
-    /// Asks the thread where it is, and blocks the caller until it has answered or `timeout` is
-    /// over.
+    /// Asks the thread for its calls, and blocks the caller until the answer or the end of
+    /// `timeout`.
     ///
-    /// The thread answers from wherever it is, also from inside of a system call or a loop without
-    /// an end. Stacks of fibers are followed into those of their resumers, and to the thread's own.
+    /// The thread answers from any place, also from inside of a system call or a loop without an
+    /// end. Stacks of fibers are followed into those of their resumers, and to the thread's own.
     /// Deep stacks are cut: of the innermost, 64 KiB are looked at, and less of those below. The
     /// thread may ask itself. Askers of the same thread take turns; the time begins with the turn.
     ///
@@ -217,7 +218,7 @@ impl Watched {
         // has its number, makes no difference here.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), shared.thread, SIGNAL) };
         if sent != 0 {
-            // It is over, or this is the child of a fork, in which the thread is not.
+            // The thread is over, or this is the child of a fork, in which the thread is not.
             let _ = shared.word.compare_exchange(ASKED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
             return Err(Unanswered::Ended);
         }
@@ -230,8 +231,8 @@ impl Watched {
         if shared.word.load(Ordering::Acquire) != COPIED {
             return Err(Unanswered::Ended);
         }
-        // SAFETY: the word was COPIED, which only an asker changes to what the handler starts from,
-        // and the turn is ours. Should the thread end meanwhile nobody writes at all.
+        // SAFETY: the word was COPIED, which only an asker changes to the handler's start, and the
+        // turn is ours. Should the thread end meanwhile nobody writes at all.
         let trace = unsafe { &*sample.get() }.unwind();
         let _ = shared.done();
         Ok(trace)
@@ -245,7 +246,7 @@ impl fmt::Debug for Watched {
 }
 
 impl Shared {
-    /// What was copied is not needed any more.
+    /// The copies are not needed any more.
     fn done(&self) -> Result<(), Unanswered> {
         match self.word.compare_exchange(COPIED, IDLE, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) | Err(IDLE) => Ok(()),
@@ -277,8 +278,8 @@ impl Shared {
             return false;
         }
         if let Some(sample) = self.sample.get() {
-            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is what
-            // interrupted the thread.
+            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is the
+            // interrupted context.
             unsafe { (*sample.get()).take(Registers::settled(context), &self.stack) };
         }
         self.word.store(COPIED, Ordering::Release);
@@ -288,8 +289,8 @@ impl Shared {
 
 impl Kept for Shared {
     unsafe fn end(shared: NonNull<Self>) {
-        // From here on the handler finds nothing. It runs on this thread, so that it is not in the
-        // middle of something.
+        // From here on the handler finds nothing. The handler runs on this thread, and so is not in
+        // the middle of something.
         ASKABLE.set(ptr::null());
         // SAFETY: the thread has kept a share, which this takes.
         let shared = unsafe { Arc::from_raw(shared.as_ptr()) };
@@ -327,11 +328,11 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     // SAFETY: as above.
     let before = unsafe { *errno };
     let shared = ASKABLE.get();
-    // SAFETY: the thread's own, which its registration owns a share of as long as it stands there.
-    // The context is what the kernel passed.
+    // SAFETY: the thread's own, with a share of its registration's as long as the pointer stands
+    // there. The context is the kernel's.
     let answered = unsafe { shared.as_ref().is_some_and(|shared| shared.answer(context)) };
     if !answered {
-        // SAFETY: passes on what came from the kernel.
+        // SAFETY: passes the kernel's arguments on.
         unsafe { SIGNALS.pass_on(signal, info, context) };
     }
     // SAFETY: as above.
