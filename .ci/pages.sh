@@ -17,6 +17,29 @@ claims() {
     done
 }
 
+# Every relative link of a page leads somewhere, and the README links at most ten pages.
+check_links() { awk -v front="$1" -f .ci/links.awk "${@:2}" "${@:2}"; }
+
+links() {
+    local planted fault
+    planted=$(mktemp -d)
+    trap 'rm -rf "$planted"' RETURN
+    mkdir "$planted/docs"
+    printf '%s\n' '# Two words, `three`' '# The same' '# The same' >"$planted/docs/page.md"
+    printf '%s\n' '[a](docs/page.md#two-words-three) [b](docs) [c](#own) `[d](none.md)`' '```' '[e](none.md)' '```' \
+        '[f](https://host/none.md), [g](docs/../docs/page.md#the-same-1)' '# Own' >"$planted/README.md"
+    check_links "$planted/README.md" "$planted/README.md" "$planted/docs/page.md"
+    for fault in '[a](none.md)' '[a](#none)' '[a](docs/page.md#the-same-2)' "$(printf '[a](docs/%s.md) ' {1..11})"; do
+        touch "$planted/docs/"{1..11}.md
+        echo "$fault" >"$planted/README.md"
+        if check_links "$planted/README.md" "$planted/README.md" "$planted/docs/"*.md >/dev/null; then
+            echo "error: a planted fault was not found: ${fault:0:40}" && return 1
+        fi
+    done
+    # shellcheck disable=SC2046 # The names are words.
+    check_links README.md $(git ls-files '*.md')
+}
+
 # The files whose prose is measured.
 prose() { git ls-files 'crates/*/src/*.rs' 'examples/*.rs' 'docs/*.md' README.md CONTRIBUTING.md CHANGELOG.md; }
 
