@@ -71,9 +71,8 @@ pub(crate) struct Cell<H> {
 
 /// A function on a stack of its own, with a header `H` kept at the top of that stack.
 ///
-/// A coroutine is one pointer, and stays on its thread. A handle that is dropped before the first
-/// resume drops function, header and stack, after the end header and stack; a handle that is
-/// dropped while its coroutine is suspended leaks the stack with all frames there, see
+/// A coroutine is one pointer, and stays on its thread. Its drop drops header, stack and a function
+/// that has not begun; the drop of a suspended one leaks the stack with all frames there, see
 /// [`leaked_stacks`](crate::leaked_stacks).
 ///
 /// ```compile_fail,E0277
