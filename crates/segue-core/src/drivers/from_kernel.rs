@@ -8,8 +8,8 @@
 //! open to the world lets its clock go with the real one, and no deadline beside it passes at once.
 //!
 //! The count lies in the slot: it begins when the registration has, and ends with it, by the step
-//! that ends it, or by the drop of the slot where a wait begins anew. It runs no foreign code and
-//! does not unwind, so it is no concern of the protocol's.
+//! that ends the registration, or by the drop of the slot where a wait begins anew. The count runs
+//! no foreign code and does not unwind, so the protocol need not know.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
@@ -26,11 +26,10 @@ pub struct FromKernel<S, F> {
     waits_for: WaitsFor,
 }
 
-/// The source that `make` makes when a wait for it begins, as [`guard`](crate::guard) has it; and
-/// which the kernel makes ready, through a driver. Reports say `waits_for`.
+/// The source that `make` makes when a wait begins, as by [`guard`](crate::guard); the kernel makes
+/// that source ready, through a driver. Reports say `waits_for`.
 ///
-/// While it is registered that is a [`kernel_wait`](crate::drivers::kernel_wait) of the fiber that
-/// has looked.
+/// A registration is a [`kernel_wait`](crate::drivers::kernel_wait) of the fiber that has looked.
 ///
 /// # Cancellation
 /// That of the source that was made.

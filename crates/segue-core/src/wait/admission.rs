@@ -1,22 +1,20 @@
-//! What every operation that can wait does first: it looks whether its caller was cancelled, and
-//! counts, so that a fiber that never has to wait can't starve the others.
+//! The first step of every operation that can wait: a look for the caller's cancellation, and a
+//! count, so that a fiber that never has to wait can't starve the others.
 //!
-//! Used by [`wait`](crate::wait), by structures with a fast way before it, and by I/O.
+//! Used by [`wait`](crate::wait), by structures with a fast way in front, and by I/O.
 //!
-//! A fiber may begin 128 operations in a turn. At the next one it gives up its turn
-//! first, when it holds nothing of what the operation is about. To wait, to yield and to be made to
-//! yield begin a new count. Operations that never wait (`try_x`, unlock, notify) don't count: they
-//! can't give up the turn.
+//! A fiber may begin 128 operations in a turn. At the next one the fiber gives up its turn first,
+//! holding nothing of the structure. To wait, to yield and to be made to yield begin a new count.
+//! Operations that never wait (`try_x`, unlock, notify) don't count: they can't give up the turn.
 //!
-//! What awaits a source counts as well: the future wakes its task and is pending, once; see
-//! `future.rs`. So a task that never has to wait starves nobody either, whichever executor polls
-//! it.
+//! A task that awaits a source counts as well: the future wakes its task and is pending, once; see
+//! `future.rs`. So a task that never has to wait starves nobody either, on any executor.
 //!
 //! The count is a cell in the fiber's header, which the look for cancellation reads anyway. For the
-//! tasks that a thread polls without a fiber there is one cell in the thread, whichever task it is:
-//! to wake a task too often costs a poll of it. No other event begins a new count there, since a
-//! task may begin a wait and give it up in the same turn. What waits as a plain thread has none:
-//! the system takes turns with threads.
+//! tasks that a thread polls without a fiber there is one cell in the thread, for all tasks: to
+//! wake a task too often costs a poll. No other event begins a new count there, since a task may
+//! begin a wait and give that up in the same turn. A wait of a plain thread has no count: the
+//! system takes turns with threads.
 
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, OPERATIONS};
@@ -31,9 +29,9 @@ use std::cell::Cell;
 // them gives up its turn.
 local!(static LEFT: Cell<u8> = Cell::new(OPERATIONS));
 
-/// Fails if the caller was cancelled: for long computations. It never waits itself. It is a
+/// Fails if the caller was cancelled: for long computations. The check itself never waits. It is a
 /// [preemption point](preemption_point), and so is every operation that can wait, each of which
-/// begins with it.
+/// begins with this check.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller's cancellation was requested.
@@ -50,12 +48,12 @@ pub fn check() -> Result<(), Cancelled> {
     look()
 }
 
-/// To be called first by an operation that can wait, and has a fast way of its own before
+/// The first call of an operation that can wait, and has a fast way of its own in front of
 /// [`wait`](crate::wait): fails if the caller was cancelled; and if the calling fiber has begun 128
-/// such operations without waiting or yielding, lets other fibers run before it returns.
+/// such operations without waiting or yielding, lets other fibers run before the return.
 ///
-/// A fiber that can't be suspended now, since it panics or is being registered for another wait,
-/// goes on. So does a plain thread.
+/// A fiber that can't be suspended now, since this fiber panics or is being registered for another
+/// wait, goes on. So does a plain thread.
 ///
 /// # Cancellation
 /// *No effect*: the operation has not begun.
@@ -135,6 +133,6 @@ pub(crate) fn exhausted(fiber: &Fiber) -> Result<(), Cancelled> {
     }
     here::give_up_turn(fiber);
     let _this_one = fiber.spend();
-    // It may have been cancelled meanwhile.
+    // The fiber may have been cancelled meanwhile.
     check()
 }

@@ -5,10 +5,10 @@
 //! between two.
 //!
 //! Every step goes over the arms in a loop (`arms.rs` has the lists), so a choice of a thousand
-//! nests no calls. Arms are numbered in their order; one that is a choice itself has as many
-//! numbers as it has arms. `source.rs` has the protocol, which this file follows for any number. An
-//! arm that is not chosen was registered at most, so it has no effect: what is chosen among are
-//! events, and not functions that have begun to run.
+//! nests no calls. Arms are numbered in their order; an arm that is a choice itself has as many
+//! numbers as arms. `source.rs` has the protocol, which this file follows for any number. An arm
+//! that is not chosen was registered at most, so it has no effect: the choice is among events, and
+//! not functions that have begun to run.
 //!
 //! **Order**: a look goes through the arms in an order that is drawn, each order with the same
 //! chance: so of those that are ready each has the same chance, wherever the others stand. (From a
@@ -23,12 +23,12 @@
 //!
 //! **The race to fear**: while a later arm is being registered, somebody takes the trigger through
 //! an earlier one, and the later one turns out to be ready as well. Then the retreat finds the
-//! trigger taken, and the earlier one it is: the value of the later one was only seen.
+//! trigger taken, and the earlier one is chosen: the value of the later one was only seen.
 //!
-//! And: a notifier tells an arm to attempt again, and before it does, another one becomes ready. If
-//! the waiter began anew, with that one, the notification would be lost, and it may have been the
-//! only one for all waiters of the first. So an arm that was told attempts at once. If that is in
-//! vain, another waiter has taken it meanwhile, and the notification has done its work.
+//! And: a notifier tells an arm to attempt again, and before that attempt another one becomes
+//! ready. If the waiter began anew, with that one, the notification would be lost, perhaps the only
+//! one for all waiters of the first. So an arm that was told attempts at once. If that is in vain,
+//! another waiter has taken the value meanwhile, and the notification has done its work.
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::contract::fiber::WaitsFor;
@@ -41,16 +41,16 @@ use crate::wait::source::{Source, Waitable};
 /// Whichever of these sources is ready first: a tuple of up to twelve of any types, an array or a
 /// `Vec` of one type.
 ///
-/// It yields the output with its origin: of a tuple as a variant of [`OneOf`](crate::OneOf), of an
-/// array or a `Vec` with the index. If several are ready it is drawn which one yields, each with
-/// the same chance; [`any_of_biased`] takes the first of them. A choice without arms is never
-/// ready.
+/// The choice yields the output with its origin: of a tuple as a variant of
+/// [`OneOf`](crate::OneOf), of an array or a `Vec` with the index. If several are ready one of them
+/// yields, at random, each with the same chance; [`any_of_biased`] takes the first of them. A
+/// choice without arms is never ready.
 ///
-/// An arm that is a choice itself counts as each of its arms; or as one if it has more than 8, is
-/// biased, or is made by a [`guard`](crate::guard).
+/// An arm that is a choice itself counts as each of its arms; or as one for more than 8 arms, for a
+/// biased choice, or for one made by a [`guard`](crate::guard).
 ///
-/// The arms that are not chosen have no effect. What they were made of goes with them, unless they
-/// are lent ([`by_ref`](Waitable::by_ref)). An `Option` of a source is an arm that can be absent.
+/// The arms that are not chosen have no effect. Their values go with them, unless they are lent
+/// ([`by_ref`](Waitable::by_ref)). An `Option` of a source is an arm that can be absent.
 ///
 /// Each wait registers all arms, and withdraws them. In a loop over receivers of one's own a
 /// [`merge`](crate::merge()) registers only the arm that has yielded. A wait of n arms takes a
@@ -59,11 +59,11 @@ use crate::wait::source::{Source, Waitable};
 /// second); or n arms that send and n that receive meet at one and the same channel.
 ///
 /// # Cancellation
-/// *Loses its place in the queue*, of every arm; nothing was handed to it.
+/// *Loses its place in the queue*, of every arm; nothing was handed over.
 ///
 /// # Panics
 /// If the sources have more arms than [a trigger can tell apart](crate::MAX_ARM). A choice with a
-/// [`guard`](crate::guard) panics when it begins to wait, if that has made so many.
+/// [`guard`](crate::guard) panics at the beginning of a wait with so many.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ pub fn any_of<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
 }
 
 /// As [`any_of`], but of those that are ready the first one is taken: an arm that is always ready
-/// starves those behind it.
+/// starves those behind.
 ///
 /// # Cancellation
 /// As for [`any_of`].
@@ -126,7 +126,7 @@ const ARMS_OF_ONE_PART: [(u8, u8); FEW] = {
     places
 };
 
-/// A choice of more arms is one to the choice that it is an arm of.
+/// A choice of more arms is one arm to the choice around.
 const SHARED: usize = 8;
 
 /// The source that is ready when one of a list of sources is. Made by [`any_of`].
@@ -206,7 +206,7 @@ impl<L: Arms> AnyOf<L> {
         None
     }
 
-    /// The sources, with what they have kept.
+    /// The sources, with their values.
     pub fn into_list(self) -> L {
         self.list
     }
@@ -244,9 +244,9 @@ impl<L: Arms> AnyOf<L> {
     }
 }
 
-// SAFETY: each arm keeps the contract for its slot, and every step is passed on to the one or those
-// that it concerns. That withdrawing has no effect on what is not registered, or not any more, is a
-// part of their contract.
+// SAFETY: each arm keeps the contract for its slot, and every step is passed on to the arm or arms
+// in question. Their contract includes that a withdrawal of a slot that is not registered, or not
+// any more, has no effect.
 unsafe impl<L: Arms> Source for AnyOf<L> {
     type Output = L::Output;
     type Slot = Slots<L::Slots>;

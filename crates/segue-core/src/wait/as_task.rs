@@ -1,4 +1,4 @@
-//! The wait for a `Future` in a fiber that is itself a task of an executor: what it waits for is
+//! The wait for a `Future` in a fiber that is itself a task of an executor: the awaited future is
 //! polled with the task's own waker, and each poll of the task is one of the future.
 //!
 //! Used by `waker.rs`, which has the wait of everybody else.
@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Calls `f` with the calling fiber and what it is as a task, if that is so.
+/// Calls `f` with the calling fiber and its task, if there is one.
 #[inline(always)]
 fn as_task<R>(f: impl FnOnce(&Fiber, &AsTask) -> R) -> Option<R> {
     // Not by `with_running`, whose closure may become a function.
@@ -32,17 +32,19 @@ fn task_waker(waits_for: WaitsFor) -> Option<Rc<Waker>> {
     }
 }
 
-/// As `task_waker`, of the executor. To clone it is foreign code, which has a borrow of the fiber.
+/// As `task_waker`, of the executor. To clone the waker is foreign code, which has a borrow of the
+/// fiber.
 #[cold]
 #[inline(never)]
 fn ask_for_waker(waits_for: WaitsFor) -> Option<Rc<Waker>> {
-    // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
+    // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has said.
     barrier(waits_for, || as_task(|fiber, task| unsafe { task.executor().task_waker(fiber) }))
 }
 
-/// Polls a future with the wakers of the task that the calling fiber is, until it is ready or the
-/// wait fails; `None` if the fiber is no task, or no more. Each waker is counted, since a future
-/// that itself suspends the fiber in its poll has it for longer than the task's poll lasts.
+/// Polls a future with the wakers of the task that the calling fiber is, until the future is ready
+/// or the wait fails; `None` if the fiber is no task, or no more. Each waker is counted, since a
+/// future that itself suspends the fiber in its poll has that waker for longer than the task's
+/// poll.
 ///
 /// After each poll of the future, and of the task, the wait looks up its fiber and waker anew. A
 /// computation that was captured in the poll may go on in another fiber, which is no task or has
@@ -84,12 +86,12 @@ fn pend(fiber: &Fiber, executor: &dyn Executor) -> Result<(), Cancelled> {
     if fiber.must_not_suspend() {
         return Err(fiber.refused());
     }
-    // A member before it looks: so an interrupt finds the task, and has it polled.
+    // A member before the look: so an interrupt finds the task, and has it polled.
     fiber.join_context();
     if fiber.is_cancelled() {
         return Err(fiber.cancelled());
     }
-    // SAFETY: it is the calling one, and one of the executor's, as its scheduler has said.
+    // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has said.
     if let Some(switch) = unsafe { executor.pend(fiber) } {
         // SAFETY: at once.
         unsafe { switch.make() };

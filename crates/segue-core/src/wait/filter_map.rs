@@ -1,22 +1,22 @@
-//! The source that takes from another one until a closure accepts what it got.
+//! The source that takes from another one until a closure accepts an output.
 //!
 //! Used through [`Waitable::filter_map`].
 //!
-//! What does not pass was taken all the same. As an arm, a commit whose value does not pass is one
-//! that was told to attempt again.
+//! A value that does not pass was taken all the same. As an arm, a commit with a value that does
+//! not pass is one that was told to attempt again.
 //!
 //! # A source that is always ready
 //!
-//! It would keep a look busy for ever if nothing passes. So a look takes [`MOST`] values at most
-//! and then *gives up*. It does not know that nothing is there; so it may not register and sleep.
-//! Its registration retreats instead, as that of any source whose value is there does, and the
-//! waiter looks again. From its second retreat on a waiter lets others run before each look, and
-//! sees there that it was cancelled (R9); a choice looks at its other arms. A source that gave up
-//! may have nothing that could be registered (a guard, which makes its source at the next look), so
-//! none of the steps of a registration asks it then.
+//! Such a source would keep a look busy for ever if nothing passes. So a look takes [`MOST`] values
+//! at most and then *gives up*. Then perhaps something is there; so the source may not register and
+//! sleep. Its registration retreats instead, as that of any source with a value, and the waiter
+//! looks again. From its second retreat on a waiter lets others run before each look, and sees its
+//! cancellation there (R9); a choice looks at its other arms. A source that gave up may have
+//! nothing that could be registered (a guard, which makes its source at the next look), so none of
+//! the steps of a registration asks the inner source then.
 //!
 //! No notification is lost with that (R12): of the values that are there, a look that gives up has
-//! taken more than the one that it was told of.
+//! taken more than the announced one.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
@@ -27,7 +27,7 @@ use crate::wait::source::{Source, Waitable};
 /// How many values that do not pass a look takes.
 const MOST: usize = 32;
 
-/// The source that yields what a closure accepts of another one's outputs. Made by
+/// The source that yields the outputs of another one that a closure accepts. Made by
 /// [`Waitable::filter_map`].
 #[derive(Clone, Copy, Debug)]
 pub struct FilterMap<S, F> {
@@ -38,8 +38,8 @@ pub struct FilterMap<S, F> {
 }
 
 impl<S: Source> Waitable<S> {
-    /// Takes from the source until `pass` answers `Some`, and yields that. What does not pass was
-    /// taken, and is dropped by `pass`, or kept where it likes. It runs outside of every lock, and
+    /// Takes from the source until `pass` answers `Some`, and yields that. A value that does not
+    /// pass was taken, and `pass` drops or keeps that. The closure runs outside of every lock, and
     /// may wait.
     ///
     /// A look ([`attempt`](Waitable::attempt), or that of a wait) takes 32 values at most that do
@@ -47,11 +47,11 @@ impl<S: Source> Waitable<S> {
     /// starves nobody, and the other arms of a choice are looked at.
     ///
     /// # Cancellation
-    /// *May already have happened*: what did not pass was taken before. Otherwise that of the
-    /// operation itself; nothing that would have passed was taken.
+    /// *May already have happened*: values that did not pass were taken before. Otherwise that of
+    /// the operation itself; nothing that would have passed was taken.
     ///
     /// # Panics
-    /// A wait panics if `pass` does; what `pass` was given goes with that.
+    /// A wait panics if `pass` does; its argument goes with that.
     ///
     /// # Examples
     ///
@@ -73,15 +73,15 @@ impl<S: Source> Waitable<S> {
 }
 
 // SAFETY: every step that reaches a slot is that of the inner source, which keeps the contract for
-// it; none is passed on that would register something after a look which gave up, so one that is
-// passed on follows a look of the inner source in vain.
+// that slot; none is passed on that would register something after a look which gave up, so one
+// that is passed on follows a look of the inner source in vain.
 //
 // R1, R2, R5, R10, R11, R13 and R16 are those of the inner source. R3: an attempt takes a bounded
-// number and never waits, but for the closure. R4: if it gave up it has not joined, and retreats.
-// R6 and R12: `commit` says so if what it has taken does not pass, and the attempt that follows is
-// one of the inner source. R7, R8: the closure runs after an `attempt` or `commit` of the inner
-// source that has yielded, when the slot is registered nowhere and no lock is held; so it may wait
-// and may unwind.
+// number and never waits, but for the closure. R4: a source that gave up has not joined, and
+// retreats. R6 and R12: a `commit` of a value that does not pass says so, and the attempt that
+// follows is one of the inner source. R7, R8: the closure runs after an `attempt` or `commit` of
+// the inner source that has yielded, when the slot is registered nowhere and no lock is held; so
+// the closure may wait and may unwind.
 unsafe impl<S: Source, R, F: FnMut(S::Output) -> Option<R>> Source for FilterMap<S, F> {
     type Output = R;
     type Slot = S::Slot;
@@ -94,7 +94,7 @@ unsafe impl<S: Source, R, F: FnMut(S::Output) -> Option<R>> Source for FilterMap
         self.source.arms()
     }
 
-    /// If it gave up, the first: so that its retreat comes before anything is registered.
+    /// After giving up, the first: so that its retreat comes before any registration.
     fn address(&self, least: usize) -> Option<usize> {
         if self.gave_up { Some(least) } else { self.source.address(least) }
     }
@@ -141,7 +141,7 @@ unsafe impl<S: Source, R, F: FnMut(S::Output) -> Option<R>> Source for FilterMap
     }
 
     unsafe fn withdraw(&mut self, slot: &mut S::Slot) {
-        // SAFETY: as the caller promises; if it gave up, the slot is not registered.
+        // SAFETY: as the caller promises; after giving up, the slot is not registered.
         unsafe { self.source.withdraw(slot) }
     }
 

@@ -1,13 +1,13 @@
-//! The future of a source: what `.await` on a [`Waitable`] runs.
+//! The future of a source: `.await` on a [`Waitable`] runs this.
 //!
 //! Used by tasks of any async runtime, which thereby wait in the same queues as fibers and threads,
 //! by the same steps.
 //!
 //! # The idea
 //!
-//! To the structures a task that waits is a fiber like any other: it has a header with the
-//! scheduler of this file, and resuming it through that scheduler calls the waker of the task.
-//! Header, trigger and slot lie in the future, which is pinned; so nothing is allocated.
+//! To the structures a task that waits is a fiber like any other: with a header and the scheduler
+//! of this file, by which a resume calls the waker of the task. Header, trigger and slot lie in the
+//! future, which is pinned; so nothing is allocated.
 //!
 //! # States
 //!
@@ -24,15 +24,15 @@
 //! pending; the resume, under way by then, calls the waker that this poll has left. Once the
 //! resumer has taken the waker for that, a poll waits the few instructions until the resumer is
 //! done with the future. A drop waits for the resume, and others that were served by the same
-//! change may be resumed before it; wakers are called after the last of them
-//! (`deferred_wakers.rs`), since one may drop such a future.
+//! change may be resumed earlier; wakers are called after the last of them (`deferred_wakers.rs`),
+//! since one may drop such a future.
 //!
-//! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: it belongs
-//! to fibers and threads.
+//! **Cancellation** of a task is to drop its future. The tree of contexts is not asked: that tree
+//! belongs to fibers and threads.
 //!
 //! **The race to fear**: the resume, on another thread, against the drop. The resumer takes the
 //! waker under the lock, and then stores `resumed` (release), which is its last touch. The owner of
-//! the future touches and frees it only when it has seen that (acquire).
+//! the future touches and frees the future only after seeing that (acquire).
 //!
 //! Resumed does not mean that nobody has the address of the trigger any more: the other arms of a
 //! choice stand in their queues until the commit has withdrawn them, and the trigger refuses a
@@ -57,12 +57,12 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, Waker};
 
-/// The scheduler of tasks that wait: it resumes them by their wakers.
+/// The scheduler of tasks that wait: a resume by a waker.
 static TASKS: StandIns<Tasks> = StandIns::new();
 
 struct Tasks;
 
-/// What resumers of the task reach.
+/// The part that resumers of the task reach.
 struct Host {
     fiber: Fiber,
     trigger: Trigger,
@@ -85,23 +85,24 @@ impl Host {
     }
 }
 
-/// The future of a [`Waitable`], made by `.await` on it.
+/// The future of a [`Waitable`], made by `.await`.
 ///
-/// It may be dropped at any instant: what it had been handed by then goes to the next waiter.
+/// This future may be dropped at any instant: a value that was handed over by then goes to the next
+/// waiter.
 ///
 /// A task that never has to wait does not starve its neighbours, on whatever executor: when the
 /// calling thread, or the fiber that polls, has begun 128 waits in futures, the next one wakes its
-/// task and is pending, once. With [`Waker::noop`], which nobody hears, or any other waker whose
-/// data is null, it is not.
+/// task and is pending, once. With [`Waker::noop`], which nobody hears, or any other waker of null
+/// data, the wait is not pending.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SourceFuture<S: Source> {
-    /// `None` once it has yielded: an arm of a choice may still have a share in what others wait
-    /// for.
+    /// `None` after the output: an arm of a choice may still have a share in the value that others
+    /// wait for.
     source: Option<S>,
     slot: S::Slot,
     /// `None` if nothing is registered.
     host: Option<Host>,
-    /// Whether it was pending for the one reason that its turn had to end.
+    /// Whether the only reason to be pending was the end of the turn.
     stood_back: bool,
     /// Others reach host and slot while the task has a `&mut` to the future.
     _shared: PhantomPinned,
@@ -134,7 +135,7 @@ impl<S: Source> Future for SourceFuture<S> {
 }
 
 impl<S: Source> SourceFuture<S> {
-    /// The value, or it waits for a wake-up of `waker`.
+    /// The value, or a wait for a wake-up of `waker`.
     fn look(&mut self, waker: &Waker) -> Poll<S::Output> {
         let may_look = if self.host.is_some() { self.resumed_or_told_whom(waker) } else { self.may_begin(waker) };
         if !may_look {
@@ -162,8 +163,8 @@ impl<S: Source> SourceFuture<S> {
             Some(fiber) => !stood_back && !fiber.spend(),
             None => !spend_of_thread() && !stood_back,
         });
-        // Without data it tells nobody, or the only task there is. (`will_wake` does not know the
-        // `noop` of another crate, which may have its own copy of the table.)
+        // Without data a waker tells nobody, or the only task there is. (`will_wake` does not know
+        // the `noop` of another crate, which may have its own copy of the table.)
         self.stood_back &= !waker.data().is_null();
         if self.stood_back {
             waker.wake_by_ref();
@@ -192,15 +193,15 @@ impl<S: Source> SourceFuture<S> {
         taken
     }
 
-    /// Takes what the task was resumed with.
+    /// Takes the value with which the task was resumed.
     fn commit_if_resumed(&mut self) -> Option<S::Output> {
         let outcome = self.host.as_ref()?.trigger.outcome();
         let Some(Outcome::Taken(arm)) = outcome else { unreachable!("a task is resumed by a claim") };
-        // The host stays where it is until the commit has withdrawn the other arms of a choice:
-        // until then their queues have the trigger's address.
+        // The host stays in place until the commit has withdrawn the other arms of a choice: until
+        // then their queues have the trigger's address.
         let _ends = Ends(&raw mut self.host);
-        // SAFETY: it was registered, and taken through that arm; the claimer is done with host and
-        // slot since the resume.
+        // SAFETY: the source was registered, and taken through that arm; the claimer is done with
+        // host and slot since the resume.
         unsafe { self.source.as_mut()?.commit(&mut self.slot, arm) }
     }
 
@@ -212,22 +213,22 @@ impl<S: Source> SourceFuture<S> {
             return Some(output);
         }
         self.slot = S::Slot::default();
-        // SAFETY: it was just made.
+        // SAFETY: the trigger was just made.
         unsafe { source.prepare(&mut self.slot) };
         // SAFETY: there is no context.
         let fiber = unsafe { TASKS.header(ptr::null()) };
         let mail = Mail { waker: Some(waker.clone()), taken: false };
         let resumed = AtomicBool::new(false);
         self.host = Some(Host { fiber, trigger: Trigger::new(), mail: Lock::new(mail), resumed });
-        // Unless it is registered in the end: a look may yield, or unwind.
+        // Unless the source is registered in the end: a look may yield, or unwind.
         let ends = Ends(&raw mut self.host);
         // Shared from here on, as long as somebody may resume the task.
         let host = self.host.as_ref().expect("just made");
         let waiter = ptr::from_ref(&host.fiber).cast_mut();
         // SAFETY: nobody knows the trigger yet, and the host stays in place, as below.
         unsafe { host.trigger.rearm(waiter) };
-        // SAFETY: this is its scheduler, and it has not waited yet. The host stays in place, since
-        // the future is pinned, until it was resumed or withdrawn.
+        // SAFETY: this is its scheduler, and the header has not waited yet. The host stays in
+        // place, since the future is pinned, until the resume or the withdrawal.
         unsafe { host.fiber.set_host(ptr::from_ref(host).cast()) };
         // Others go first where the task is polled next.
         let pause = || {
@@ -254,8 +255,8 @@ struct Ends(*mut Option<Host>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else reaches it
-        // any more.
+        // SAFETY: made of the field of a future that is borrowed meanwhile; nobody else reaches
+        // that field any more.
         unsafe { *self.0 = None };
     }
 }
@@ -265,13 +266,13 @@ impl<S: Source> Drop for SourceFuture<S> {
         let (Some(host), Some(source)) = (&self.host, &mut self.source) else { return };
         barrier(source.waits_for(), || {
             if host.trigger.withdraw().is_some() {
-                // SAFETY: it is registered, and was not taken.
+                // SAFETY: the source is registered, and was not taken.
                 unsafe { source.withdraw(&mut self.slot) };
                 return;
             }
             host.await_resume();
             let Some(Outcome::Taken(arm)) = host.trigger.outcome() else { unreachable!("nobody else withdraws") };
-            // SAFETY: it was registered, and taken through that arm.
+            // SAFETY: the source was registered, and taken through that arm.
             unsafe { source.give_back(&mut self.slot, arm) };
         });
     }
@@ -284,12 +285,12 @@ impl<S: Source> std::fmt::Debug for SourceFuture<S> {
 }
 
 // SAFETY: a task that waits returns from its poll, so the header is never current. The future stays
-// until it has seen the resume's store, which is the last touch.
+// until the resume's store is seen, which is the last touch.
 unsafe impl StandIn for Tasks {
     #[inline]
     unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Resume, "tasks are in no context");
-        // SAFETY: `start` has set the host, and it is in place until the resume is seen.
+        // SAFETY: `start` has set the host, and the host is in place until the resume is seen.
         let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
         let mut mail = host.mail.lock();
         let waker = mail.waker.take();

@@ -22,13 +22,13 @@
 //! future is dropped with the source, or waited for again if that was lent.
 //!
 //! **The race to fear**: the future is woken between the poll and the registration. The flag is
-//! taken before the poll, so a wake during it or after it leaves the flag set; and the
-//! registration, under the lock under which it is set, finds it and retreats. A future that wakes
+//! taken before the poll, so a wake during the poll or later leaves the flag set; and the
+//! registration, under the lock of the flag, finds the flag and retreats. A future that wakes
 //! itself in each poll is polled again after such a retreat: from the second one on others run in
 //! between.
 //!
-//! **Orderings**: the poll sees what was done before the wake, since the lock orders the setting of
-//! the flag and its taking.
+//! **Orderings**: the poll sees all work before the wake, since the lock orders the setting of the
+//! flag and its taking.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
@@ -56,22 +56,23 @@ impl Wake for Woken {
     }
 }
 
-/// What is ready when `future` is, and yields its output: to be waited for next to other sources.
+/// A source that is ready when `future` is, and yields its output: to be waited for next to other
+/// sources.
 ///
-/// The future is polled by whoever waits, outside of every lock, with a waker that may be called
-/// from any thread; so whatever else it needs to make progress has to run elsewhere. It is polled
-/// at the first look and when it was woken since, not at each look. If it wakes itself in its
-/// polls, others run in between.
+/// The waiter polls the future, outside of every lock, with a waker that may be called from any
+/// thread; so all else that the future needs has to run elsewhere. The future is polled at the
+/// first look and after wake-ups, not at each look. Others run between the polls of a future that
+/// wakes itself.
 ///
 /// [By reference](Waitable::by_ref) the future is still there when another arm was chosen, and goes
-/// on where it was in the next wait. Once it has yielded, or has panicked, it is dropped, and the
-/// source never ready again.
+/// on in the next wait. A future that has yielded, or has panicked, is dropped, and the source
+/// never ready again.
 ///
 /// The source may go to other threads if the future may. Future and waker take an allocation each.
 ///
 /// # Cancellation
-/// The future is dropped, which is how futures are cancelled: what that means is its own business.
-/// Unless it was lent: then it has *no effect*.
+/// The future is dropped, which is how futures are cancelled: the effect is its own business. A
+/// lent future is not dropped: then the outcome is *no effect*.
 ///
 /// # Panics
 /// A wait panics if the future does.
@@ -107,13 +108,13 @@ pub fn future_source<F: IntoFuture>(future: F) -> Waitable<impl Source<Output = 
 /// The source of a future.
 struct Polled<F> {
     woken: Shared<Woken, bool, ()>,
-    /// `None` when it is over.
+    /// `None` after the end.
     future: Option<Pin<Box<F>>>,
     waker: Waker,
 }
 
 impl<F: Future> Polled<F> {
-    /// Polls the future, if it is there. It is there no more if it is ready, or panics.
+    /// Polls the future, if there is one. A ready future is gone, and one that panics.
     fn poll(&mut self) -> Option<F::Output> {
         let mut future = self.future.take()?;
         match future.as_mut().poll(&mut Context::from_waker(&self.waker)) {
@@ -126,13 +127,13 @@ impl<F: Future> Polled<F> {
     }
 }
 
-// SAFETY: every step is that of the source of the flag, and none of it begins a registration but
-// `register` (R1, R2, R5, R11, R16). It has one waiter, so that a flag which is given back finds no
-// other (R10, R12). The poll follows an attempt that has taken the flag, or a commit, when nothing
-// is registered and no lock is held (R7, R8, R13); it may wait, in the sense of R3, and may unwind.
-// If it is pending, that is a look in vain, and a wake since it was begun has set the flag, so
-// `register` retreats (R4); a commit says that there is an attempt to follow (R6). It goes to
-// another thread if the future may.
+// SAFETY: every step is that of the source of the flag, and no step begins a registration but
+// `register` (R1, R2, R5, R11, R16). There is one waiter, so that a flag which is given back finds
+// no other (R10, R12). The poll follows an attempt that has taken the flag, or a commit, when
+// nothing is registered and no lock is held (R7, R8, R13); the poll may wait, in the sense of R3,
+// and may unwind. A pending poll is a look in vain, and a wake since its beginning has set the
+// flag, so `register` retreats (R4); a commit says that there is an attempt to follow (R6). The
+// source goes to another thread if the future may.
 unsafe impl<F: Future> Source for Polled<F> {
     type Output = F::Output;
     type Slot = Node<()>;

@@ -1,14 +1,13 @@
-//! Sources that are there or not: an optional one, and one that a closure makes when it is first
-//! looked at.
+//! Sources that are there or not: an optional one, and one that a closure makes at the first look.
 //!
 //! Used for arms that are switched off, and for arms that begin with work of their own, such as a
-//! request whose answer is then waited for. `nack.rs` makes a source of these that also says
+//! request before a wait for its answer. `nack.rs` makes a source of these that also reports
 //! whether it was chosen.
 //!
-//! The closure of a guard runs in an attempt, so nothing is registered then: it may wait and may
-//! unwind. What it has made stays until that has yielded, so the number of its arms and its
-//! addresses stay the same while it is registered. For the draw of a choice a guard counts as one
-//! arm, whatever it makes.
+//! The closure of a guard runs in an attempt, so nothing is registered then: the closure may wait
+//! and may unwind. The source that it has made stays until its output, so the number of its arms
+//! and its addresses stay the same while registered. For the draw of a choice a guard counts as one
+//! arm, with any source.
 //!
 //! After `guard` of Concurrent ML.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
@@ -18,8 +17,8 @@ use crate::contract::trigger::Trigger;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
-// SAFETY: every step is that of the source, if there is one. If there is none, nothing is ever
-// registered, so no claim through an arm of it precedes a `commit` or `give_back`.
+// SAFETY: every step is that of the source, if there is one. Without one nothing is ever
+// registered, so no claim through an arm precedes a `commit` or `give_back`.
 //
 // R1, R2, R5, R6, R10 to R13 and R16 are thus the source's own; R3 and R4 hold of none, which is
 // never ready.
@@ -124,34 +123,34 @@ unsafe impl<S: Source> Source for Option<S> {
 
 /// The source that a closure makes. Made by [`guard`].
 pub struct Guarded<S, F> {
-    /// `None` before the first look, and once it has yielded.
+    /// `None` before the first look, and after the output.
     made: Option<S>,
     make: F,
     waits_for: WaitsFor,
 }
 
-/// The source that `make` makes when a wait for it begins: at the first look, before anything else
-/// of it. So `make` may do something first, which nobody does if the wait is never begun: note the
-/// time, send a request whose answer is waited for.
+/// The source that `make` makes when a wait begins: at the first look, before anything else. So
+/// `make` may act first, and does not without a wait: note the time, send a request before the wait
+/// for its answer.
 ///
 /// `make` runs in the fiber, thread or task that waits, outside of every lock, and may wait itself.
-/// It is called once in a wait. [By reference](Waitable::by_ref) what it has made is kept until
-/// that has yielded; then the next wait has another one made.
+/// The closure is called once in a wait. [By reference](Waitable::by_ref) the source is kept until
+/// its output; then the next wait has another one made.
 ///
-/// A choice looks at its arms one after the other, and at no more of them once it has found one
-/// ready: the closures of guards further on are not called then. In the draw of where to look a
-/// guard counts as one, also if it makes a choice.
+/// A choice looks at its arms one after the other, and at no more of them after a ready one: the
+/// closures of guards further on are not called then. In the random order of looks a guard counts
+/// as one, also with a choice inside.
 ///
 /// # Cancellation
-/// That of the source that was made. What `make` has done before stays done; [`with_nack`] hears of
-/// it.
+/// That of the source that was made. The effects of `make` before that stay; [`with_nack`] hears of
+/// the end.
 ///
 /// # Panics
 /// A wait panics if `make` does, and has no effect then.
 ///
 /// # Examples
 ///
-/// A time limit that counts from the beginning of the wait, and not from when it was written:
+/// A time limit that counts from the beginning of the wait, and not from its making:
 ///
 /// ```
 /// use segue_core::{Either, after, guard};
@@ -168,20 +167,20 @@ pub fn guard<S: Source, F: FnMut() -> S>(make: F) -> Waitable<Guarded<S, F>> {
 }
 
 impl<S: Source, F: FnMut() -> S> Guarded<S, F> {
-    /// As [`guard`], with what reports say before the first look: in a choice, whose arms are named
-    /// when it is made.
+    /// As [`guard`], with the words of reports before the first look: in a choice, which names its
+    /// arms at the making.
     #[inline]
     pub(crate) fn new(make: F, waits_for: WaitsFor) -> Self {
         Self { made: None, make, waits_for }
     }
 
-    /// The source, which is there until it has yielded.
+    /// The source, which is there until its output.
     #[inline]
     fn made(&mut self) -> &mut S {
         self.made.get_or_insert_with(&mut self.make)
     }
 
-    /// Ends the source if it has yielded.
+    /// Ends a source that has yielded.
     #[inline]
     fn yielded(&mut self, output: Option<S::Output>) -> Option<S::Output> {
         if output.is_some() {
@@ -191,11 +190,11 @@ impl<S: Source, F: FnMut() -> S> Guarded<S, F> {
     }
 }
 
-// SAFETY: every step is that of the source that was made. It is made, and dropped, in steps that
-// find nothing of it registered: made before an attempt, dropped after a step that has yielded. So
-// the closure and the drop may wait and may unwind. A registration follows a look in vain, which
-// leaves the source there, and it stays the same one until the next look (R1, R5, R8, R11). Others
-// reach the slot and what the source refers to, but not this (R16). R2 to R4, R6, R10, R12 and R13
+// SAFETY: every step is that of the source that was made. The source is made, and dropped, in steps
+// that find nothing of it registered: made before an attempt, dropped after a step that has
+// yielded. So the closure and the drop may wait and may unwind. A registration follows a look in
+// vain, which leaves the source there, the same one until the next look (R1, R5, R8, R11). Others
+// reach the slot and the source's references, but not this (R16). R2 to R4, R6, R10, R12 and R13
 // are those of the source.
 unsafe impl<S: Source, F: FnMut() -> S> Source for Guarded<S, F> {
     type Output = S::Output;

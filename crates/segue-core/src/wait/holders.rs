@@ -1,14 +1,14 @@
 //! Sources that hold another source and pass every step on: a reference, a [`Waitable`], a box, and
-//! one that yields what a closure makes of the output.
+//! one that maps the output by a closure.
 //!
-//! Used by a choice in a loop with arms that keep what they bring ([`Waitable::by_ref`]), where
+//! Used by a choice in a loop with arms that keep their values ([`Waitable::by_ref`]), where
 //! sources of several types stand in one list ([`Waitable::boxed`]), and by operations that end in
 //! the user's own code, an initialiser for instance ([`Waitable::map`]).
 //!
-//! A reference may end before the future that waits through it does: if that is forgotten. The
-//! slot, which others reach, is pinned in that future, and stays for good. So a source does not
-//! keep its slot in itself, a box neither: what a registration of it needs lies in a second box,
-//! which belongs to the slot.
+//! A reference may end before the future that waits through that reference: if that future is
+//! forgotten. The slot, which others reach, is pinned in that future, and stays for good. So a
+//! source does not keep its slot in itself, a box neither: the parts of a registration lie in a
+//! second box, which belongs to the slot.
 #![allow(unsafe_code)] // `Source` is an unsafe trait, and an erased slot is a pointer.
 
 use crate::contract::fiber::WaitsFor;
@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 /// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one, and
-/// yields what `then` makes of the output, if it makes something.
+/// yields the result of `then` on the output, if there is one.
 macro_rules! steps_of {
     ($self:ident => $inner:expr, $given:ident => $slot:expr, $then:expr) => {
         #[inline]
@@ -129,7 +129,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
     steps_of_the_same_slot!(self => (**self), identity);
 }
 
-// SAFETY: every step is that of the source in it.
+// SAFETY: every step is that of the inner source.
 unsafe impl<S: Source> Source for Waitable<S> {
     type Output = S::Output;
     type Slot = S::Slot;
@@ -137,7 +137,7 @@ unsafe impl<S: Source> Source for Waitable<S> {
     steps_of_the_same_slot!(self => self.0, identity);
 }
 
-/// The source that yields what a closure makes of another one's output. Made by
+/// The source that maps another one's output by a closure. Made by
 /// [`Waitable::map`](crate::Waitable::map).
 #[derive(Clone, Copy, Debug)]
 pub struct Map<S, F> {
@@ -146,7 +146,7 @@ pub struct Map<S, F> {
 }
 
 impl<S, F> Map<S, F> {
-    /// What `then` makes of the output of `source`.
+    /// The result of `then` on the output of `source`.
     #[inline]
     pub fn new(source: S, then: F) -> Self {
         Self { source, then }
@@ -155,8 +155,8 @@ impl<S, F> Map<S, F> {
 
 // SAFETY: every step is the inner source's. The closure runs after a `start`, `attempt` or `commit`
 // that has yielded, outside of every lock: the inner slot is registered nowhere then. So the
-// closure may wait, and may unwind: it is as if the inner source had yielded its output and that
-// was dropped. It goes to another thread only together with the source.
+// closure may wait, and may unwind: as if the inner source had yielded its output and that was
+// dropped. The closure goes to another thread only together with the source.
 unsafe impl<S: Source, R, F: FnMut(S::Output) -> R> Source for Map<S, F> {
     type Output = R;
     type Slot = S::Slot;
@@ -176,7 +176,7 @@ pub struct BoxSlot<'a> {
     /// Null before that.
     slot: *mut (),
     free: unsafe fn(*mut ()),
-    /// What is in the box may borrow for so long.
+    /// The content of the box may borrow for so long.
     of: PhantomData<&'a mut ()>,
 }
 
@@ -200,7 +200,7 @@ impl Default for BoxSlot<'_> {
 
 impl Drop for BoxSlot<'_> {
     fn drop(&mut self) {
-        // SAFETY: made for this pointer, or does nothing; it is dropped once.
+        // SAFETY: made for this pointer, or without effect; dropped once.
         unsafe { (self.free)(self.slot) };
     }
 }
@@ -214,9 +214,9 @@ impl<S> Erased<'_, S> {
     }
 }
 
-// SAFETY: every step is that of the source, with a slot that stays where it is when its box moves.
-// A slot that is registered was prepared by this source, as its caller promises, so it is of the
-// source's type.
+// SAFETY: every step is that of the source, with a slot that stays in place when its box moves. A
+// slot that is registered was prepared by this source, as its caller promises, so the slot is of
+// the source's type.
 unsafe impl<'a, S: Source + 'a> Source for Erased<'a, S> {
     type Output = S::Output;
     type Slot = BoxSlot<'a>;
@@ -225,7 +225,7 @@ unsafe impl<'a, S: Source + 'a> Source for Erased<'a, S> {
 
     unsafe fn prepare(&mut self, slot: &mut BoxSlot<'a>) {
         let mut inner = S::Slot::default();
-        // SAFETY: it was just made.
+        // SAFETY: the slot was just made.
         unsafe { self.0.prepare(&mut inner) };
         *slot = BoxSlot::holding(inner);
     }

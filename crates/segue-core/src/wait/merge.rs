@@ -5,11 +5,11 @@
 //!
 //! # The idea
 //!
-//! Each arm is a waiter of its own: it has a header with the scheduler of this file, a trigger and
-//! a slot, in a box. To the structures it is a task that awaits the source. Resuming it puts its
+//! Each arm is a waiter of its own: a header with the scheduler of this file, a trigger and a slot,
+//! in a box. To the structures an arm is a task that awaits the source. A resume puts the arm's
 //! index into a list, in which the owner of the merge waits as in any queue. So an arm costs
-//! something only when it was served: its owner commits it, and registers it again at the next
-//! call. The others stand in their queues all the while.
+//! something only at its service: the owner commits the arm, and registers the arm again at the
+//! next call. The others stand in their queues all the while.
 //!
 //! # States of an arm
 //!
@@ -23,27 +23,27 @@
 //!   waiting --the arm goes after it-------------> awaits the resume, gives back
 //! ```
 //!
-//! `due` and `served` arms stand in one row, which the owner has for itself; what was listed since
-//! is put behind it at each look. So each arm that is ready has its turn before any has a second
-//! one.
+//! `due` and `served` arms stand in one row, which belongs to the owner alone; each look puts the
+//! arms that were listed since behind them. So each arm that is ready has its turn before any has a
+//! second one.
 //!
-//! An arm that is removed leaves its place in the row, since to look for it would take as long as
-//! there are arms that are due, and arms that end together are all due. Places and arms have
-//! numbers that are never used again, so such a place is *stale*, whatever arm has the index then,
-//! and is passed over when it comes up. When more are stale than there are arms, the row is swept:
-//! so that takes a few steps for each arm that was removed.
+//! An arm that is removed leaves its place in the row, since a search would take a step for each
+//! due arm, and arms that end together are all due. Places and arms have numbers that are never
+//! used again, so such a place is *stale*, with any arm at the index then, and is passed over at
+//! its turn. When more are stale than there are arms, the row is swept: so that takes a few steps
+//! for each arm that was removed.
 //!
 //! **Commit point**: the claim of the arm's trigger: a value is handed to the arm whether or not
 //! anybody waits for the merge. **Idle**: each arm is due, or registered, or listed.
-//! **Cancellation** of a wait concerns the list alone; what an arm has stays in it.
+//! **Cancellation** of a wait concerns the list alone; the value of an arm stays there.
 //!
 //! **The race to fear**: the resume of an arm, on another thread, against the end of the merge. The
-//! resumer lists the arm and sets `resumed` under the lock of the list, whose release is its last
-//! touch of arm and list. The owner goes on only when it has seen that under the same lock, or has
-//! seen the place, which left the list under it.
+//! resumer lists the arm and sets `resumed` under the lock of the list, and the release of that
+//! lock is its last touch of arm and list. The owner goes on only after seeing that under the same
+//! lock, or after seeing the place, which left the list under that lock.
 //!
-//! **Orderings**: the lock's. The hint that the list is not empty carries nothing: it is written
-//! under the lock, and whoever is about to wait looks under it.
+//! **Orderings**: the lock's. The hint that the list is not empty carries nothing: the hint is
+//! written under the lock, and a caller that is about to wait looks under that lock.
 #![allow(unsafe_code)] // Arms are reached by address while they wait.
 
 use crate::chain::barrier;
@@ -67,27 +67,27 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// The scheduler of arms: it resumes them by putting them into their list.
+/// The scheduler of arms: a resume puts them into their list.
 static ARMS: StandIns<Arms> = StandIns::new();
 
 struct Arms;
 
 /// Where the owner of a merge waits for its arms.
 struct Served {
-    /// The places of the arms that were resumed, each once. It has room for all of them.
+    /// The places of the arms that were resumed, each once. There is room for all of them.
     list: WaitQueue<Vec<Place>>,
     /// Whether there may be some.
     any: AtomicBool,
 }
 
-/// A place in the row: the arm with this index, if it still is the one with this number.
+/// A place in the row: the arm with this index, if its number is still the same.
 #[derive(Clone, Copy)]
 struct Place {
     index: usize,
     number: u64,
 }
 
-/// What resumers of an arm reach.
+/// The part that resumers of an arm reach.
 struct Host {
     fiber: Fiber,
     trigger: Trigger,
@@ -98,7 +98,7 @@ struct Host {
 }
 
 struct Arm<S: Source> {
-    /// `None` once it was taken out.
+    /// `None` after the removal.
     source: Option<S>,
     slot: S::Slot,
     host: Host,
@@ -108,11 +108,11 @@ struct Arm<S: Source> {
     _shared: PhantomPinned,
 }
 
-/// What a look at an arm has come to.
+/// The result of a look at an arm.
 enum Look<T> {
     Yields(T),
     Waits,
-    /// It retreats from somebody again and again, or gives up each time.
+    /// The arm retreats again and again, or gives up each time.
     GaveUp,
 }
 
@@ -125,12 +125,13 @@ impl<S: Source> Arm<S> {
         let slot = S::Slot::default();
         let arm = Self { source: Some(source), slot, host, is_registered: false, _shared: PhantomPinned };
         let arm = Box::pin(arm);
-        // SAFETY: this is its scheduler, and it has not waited yet. The host stays in place.
+        // SAFETY: this is its scheduler, and the header has not waited yet. The host stays in
+        // place.
         unsafe { arm.host.fiber.set_host(ptr::from_ref(&arm.host).cast()) };
         arm
     }
 
-    /// Takes what the arm was served with, or what is there; else it registers. It is due, or was
+    /// Takes the arm's value, by its service or a look; else registers. The arm is due, or was
     /// listed.
     fn look(self: Pin<&mut Self>) -> Look<S::Output> {
         // SAFETY: nothing is moved out of the arm.
@@ -140,8 +141,8 @@ impl<S: Source> Arm<S> {
             let Some(Outcome::Taken(arm)) = this.host.trigger.outcome() else { unreachable!("a claim resumes it") };
             // Not before that: an arm that is registered must not end without leaving.
             this.is_registered = false;
-            // SAFETY: it was registered, and taken through that arm; the claimer is done with host
-            // and slot since it has listed the arm.
+            // SAFETY: the source was registered, and taken through that arm; the claimer is done
+            // with host and slot since listing the arm.
             if let Some(output) = unsafe { source.commit(&mut this.slot, arm) } {
                 return Look::Yields(output);
             }
@@ -178,13 +179,13 @@ impl<S: Source> Arm<S> {
         barrier(source.waits_for(), || {
             if self.host.trigger.withdraw().is_some() {
                 has_place.set(false);
-                // SAFETY: it is registered, and was not taken.
+                // SAFETY: the source is registered, and was not taken.
                 unsafe { source.withdraw(&mut self.slot) };
                 return;
             }
             self.host.await_resume();
             let Some(Outcome::Taken(arm)) = self.host.trigger.outcome() else { unreachable!("nobody else withdraws") };
-            // SAFETY: it was registered, and taken through that arm.
+            // SAFETY: the source was registered, and taken through that arm.
             unsafe { source.give_back(&mut self.slot, arm) };
         });
     }
@@ -218,21 +219,21 @@ impl<S: Source> Drop for Arm<S> {
     }
 }
 
-// SAFETY: an arm does not run, so the header is never current. It stays until its owner has seen,
-// under the lock of the list, what the resume has done there; the release of that lock is the last
-// touch of arm and list. Those that it serves are resumed afterwards, and do not unwind.
+// SAFETY: an arm does not run, so the header is never current. The arm stays until its owner has
+// seen the resume's entry, under the lock of the list; the release of that lock is the last touch
+// of arm and list. Waiters that this serves are resumed afterwards, and do not unwind.
 unsafe impl StandIn for Arms {
     #[inline]
     unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Resume, "arms are in no context");
-        // SAFETY: `Arm::new` has set the host, and it is in place until the resume is seen.
+        // SAFETY: `Arm::new` has set the host, and the host is in place until the resume is seen.
         let host = unsafe { &*fiber.as_ref().host().cast::<Host>() };
         let mut list = host.served.list.lock();
         list.state().push(host.place);
         host.served.any.store(true, Ordering::Relaxed);
         host.resumed.set(true);
-        // All, though one at most waits: a future that was forgotten may stand before it. In one
-        // hold of the lock: afterwards the list may be gone.
+        // All, though one at most waits: a forgotten future may stand in front. In one hold of the
+        // lock: afterwards the list may be gone.
         while list.notify_one(0) {}
     }
 }
@@ -247,26 +248,26 @@ const KEPT: usize = 64;
 /// has yielded registers again, at the next call. A choice by [`any_of`](crate::any_of) registers
 /// and withdraws all of them each time.
 ///
-/// The price is that a value is handed to an arm *before anybody asks*, as soon as it has been
-/// looked at once, and waits there for its turn. So it is right for receivers of one's own, of a
-/// channel, a broadcast, a watched value. Where others take from the same structure, they would
+/// The price is that a value is handed to an arm *before anybody asks*, as soon as the arm has been
+/// looked at once, and waits there for its turn. So a merge is right for receivers of one's own, of
+/// a channel, a broadcast, a watched value. Where others take from the same structure, they would
 /// rather have had that value; and a lock or a permit would be held by an arm. Choose there. At a
-/// rendezvous it is the arm that meets the sender.
+/// rendezvous the arm meets the sender.
 ///
-/// A source has to be one that can be waited for again after it has yielded: `recv_source()` and
+/// A source has to be one that can be waited for again after an output: `recv_source()` and
 /// `changed_source()` are. [`guard`](crate::guard) makes such a source of a closure, which is
 /// called for each round. A source that yields once alone, the end of a fiber for instance, is to
-/// be [removed](Merge::remove) then. So is a receiver whose channel was closed: it yields that
-/// again and again.
+/// be [removed](Merge::remove) then. So is a receiver of a closed channel, which yields that again
+/// and again.
 ///
 /// # Order
 /// Each arm's outputs come in its source's order. Of the arms that are ready each has its turn
 /// before any has a second one.
 ///
 /// # Cancellation
-/// A wait that is cancelled, or a future of it that is dropped, has *no effect*: what an arm was
-/// handed stays in it and comes with the next call. A merge that is dropped gives back what its
-/// arms were handed, each to its structure, as dropped futures do.
+/// A cancelled wait, or a dropped future of one, has *no effect*: the value of an arm stays there
+/// and comes with the next call. A merge that is dropped gives back the values of its arms, each to
+/// its structure, as dropped futures do.
 ///
 /// # Examples
 ///
@@ -303,8 +304,8 @@ pub struct Merge<S: Source> {
 }
 
 // SAFETY: a source that is `Send` may go to another thread together with its slot, as `Source`
-// says; the value is made on the thread that looks. What others reach of an arm is made for being
-// reached from any thread.
+// says; the value is made on the thread that looks. The part of an arm that others reach is made
+// for any thread.
 unsafe impl<S: Source + Send> Send for Merge<S> where S::Output: Send {}
 
 /// Waits for any of these sources over and over: they stay registered between the waits. The index
@@ -331,7 +332,7 @@ pub fn merge<S: Source>(list: impl IntoIterator<Item = S>) -> Merge<S> {
 }
 
 impl<S: Source> Merge<S> {
-    /// One that has no arms yet: it is never ready.
+    /// One without arms: never ready.
     #[must_use]
     pub fn new() -> Self {
         let served = Served { list: WaitQueue::new(Vec::new()), any: AtomicBool::new(false) };
@@ -356,16 +357,16 @@ impl<S: Source> Merge<S> {
         index
     }
 
-    /// Takes an arm out, and gives back its source; `None` if there is none of this index. What the
-    /// arm was handed and has not yielded goes back to its structure. It takes a few steps, however
-    /// many arms there are.
+    /// Takes an arm out, and gives back its source; `None` if there is none of this index. A value
+    /// that the arm was handed and has not yielded goes back to its structure. A removal takes a
+    /// few steps, for any number of arms.
     pub fn remove(&mut self, index: usize) -> Option<S> {
         preemption_point();
         let arm = self.arms.get_mut(index)?.take()?;
         // One that is due or was served has a place, and all others register.
         let has_place = Cell::new(true);
-        // Also if what goes back unwinds, a value for instance that nobody takes and whose drop
-        // panics.
+        // Also if the way back unwinds, a value for instance that nobody takes and that panics in
+        // its drop.
         let _leaves = at_end(|| {
             self.free.push(index);
             if has_place.get() {
@@ -384,7 +385,7 @@ impl<S: Source> Merge<S> {
         arm.into_source(&has_place)
     }
 
-    /// The arm that has this place, unless it was removed.
+    /// The arm of this place, unless removed.
     fn arm_at(arms: &mut [Option<Pin<Box<Arm<S>>>>], place: Place) -> Option<Pin<&mut Arm<S>>> {
         arms.get_mut(place.index)?.as_mut().map(Pin::as_mut).filter(|arm| arm.host.place.number == place.number)
     }
@@ -419,7 +420,7 @@ impl<S: Source> Merge<S> {
     /// Waits until an arm is ready, and yields its index and its output.
     ///
     /// # Cancellation
-    /// *No effect*: what an arm was handed comes with the next call.
+    /// *No effect*: the value of an arm comes with the next call.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
@@ -430,15 +431,15 @@ impl<S: Source> Merge<S> {
         self.next_source().wait()
     }
 
-    /// What an arm has that is ready. Never waits.
+    /// The value of an arm that is ready. Never waits.
     #[track_caller]
     pub fn try_next(&mut self) -> Option<(usize, S::Output)> {
         preemption_point();
         self.next_source().attempt()
     }
 
-    /// [`next`](Merge::next) as a source: to be awaited, or chosen among others. That it loses a
-    /// choice has no effect.
+    /// [`next`](Merge::next) as a source: to be awaited, or chosen among others. A lost choice has
+    /// no effect.
     ///
     /// # Cancellation
     /// As for [`next`](Merge::next), also if the future is dropped.
@@ -459,7 +460,7 @@ impl<S: Source> Merge<S> {
         Waitable::new(Next { merge: self, waits_for: WaitsFor::new("one of several that were merged") })
     }
 
-    /// Looks at each arm whose turn it is, at most at as many as there are.
+    /// Looks at each arm in turn, at most at as many as there are.
     fn look(&mut self) -> Option<(usize, S::Output)> {
         let mut turns = self.len();
         while turns > 0 {
@@ -503,7 +504,8 @@ impl<S: Source> fmt::Debug for Merge<S> {
     }
 }
 
-/// Waits until an arm is listed. The look at the arms themselves comes after it, without the lock.
+/// Waits until an arm is listed. The look at the arms themselves comes afterwards, without the
+/// lock.
 struct Listed {
     /// Whether the row is not empty: an arm has given up.
     is_due: bool,
@@ -559,9 +561,9 @@ impl<S: Source> Next<'_, S> {
 // SAFETY: every step is that of the source of the list, which has no state but the row's, and that
 // only changes while nothing is registered (R1, R2, R5, R6, R10 to R12, R16). Arms are looked at by
 // an attempt and by a commit, when this source is registered nowhere and no lock is held (R7, R8,
-// R13); what they run may wait and may unwind, since the arms' own registrations are not the
-// caller's. An arm that was listed after the look in vain, or has given up in it, makes `register`
-// retreat (R4). It goes to another thread if the merge may.
+// R13); their code may wait and may unwind, since the arms' own registrations are not the caller's.
+// An arm that was listed after the look in vain, or has given up in it, makes `register` retreat
+// (R4). The source goes to another thread if the merge may.
 unsafe impl<S: Source> Source for Next<'_, S> {
     type Output = (usize, S::Output);
     type Slot = Node<()>;

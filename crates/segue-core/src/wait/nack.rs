@@ -1,16 +1,15 @@
-//! A source that says whether it was chosen, to whoever has a *nack* of it.
+//! A source that reports to the holders of its *nacks* whether it was chosen.
 //!
 //! Used by protocols in which a request is made when a wait begins, and has to be taken back if
 //! the answer is not waited for any more: a server that looks for its client's nack.
 //!
 //! # The idea
 //!
-//! The protocol of sources can't tell who has lost: a `withdraw` may be a retreat, and an arm that
-//! was never registered hears nothing at all. But every source is owned by the wait, or by what
-//! lends it to waits, and it is dropped when it is out of the running: another arm was chosen, the
-//! wait was cancelled, its future was dropped, a step has panicked. A source is dropped when
-//! nothing of it is registered (R17). So a [`Watched`] tells its nacks that it was lost when it is
-//! dropped without having yielded.
+//! The protocol of sources can't tell the losers: a `withdraw` may be a retreat, and an arm that
+//! was never registered hears nothing at all. But every source is owned by the wait, or by its
+//! lender, and is dropped when out of the running: another arm was chosen, the wait was cancelled,
+//! its future was dropped, a step has panicked. A source is dropped when none of its arms is
+//! registered (R17). So a [`Watched`] tells its nacks of the loss in a drop without an output.
 //!
 //! # States
 //!
@@ -21,10 +20,11 @@
 //!
 //! They are under the lock of the queue in which the waiters for a nack stand, and both changes are
 //! made by the owner of the source; there is no race between the two. **Commit point** of a wait
-//! for a nack: the look that finds it settled. **Cancellation** of one: it leaves the queue.
+//! for a nack: the look that finds the nack settled. **Cancellation** of one: the waiter leaves the
+//! queue.
 //!
 //! After `withNack` of Concurrent ML, where an event that was chosen leaves its nack open for ever.
-//! Here the nack says so, and whoever waits for it can end.
+//! Here the nack says so, and its waiters can end.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
@@ -38,27 +38,28 @@ use crate::wait::source::{Source, Waitable};
 use std::convert::identity;
 use std::sync::Arc;
 
-/// What has become of a source that was made by [`with_nack`].
+/// The fate of a source that was made by [`with_nack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a nack is also settled when its source was chosen"]
 pub enum Fate {
-    /// It has yielded.
+    /// The source has yielded.
     Chosen,
-    /// It never will: another arm was chosen, the wait was cancelled or has panicked, the future or
-    /// the source was dropped.
+    /// The source never will: another arm was chosen, the wait was cancelled or has panicked, the
+    /// future or the source was dropped.
     Lost,
 }
 
-/// What is ready when the [`Fate`] of a source is settled. Given out by [`with_nack`].
+/// A source that is ready when the [`Fate`] of another source is settled. Given out by
+/// [`with_nack`].
 ///
-/// Clones are the same nack. It stays ready once it is. A future that is forgotten, and a source
-/// that is kept, leave it open.
+/// Clones are the same nack. A settled nack stays ready. A future that is forgotten, and a source
+/// that is kept, leave the nack open.
 #[derive(Clone)]
 pub struct Nack(Shared<Settling, Option<Fate>, Fate>);
 
 type Settling = WaitQueue<Option<Fate>, Fate>;
 
-// SAFETY: every step is that of the source in it.
+// SAFETY: every step is that of the inner source.
 unsafe impl Source for Nack {
     type Output = Fate;
     type Slot = Node<Fate>;
@@ -73,11 +74,11 @@ impl std::fmt::Debug for Nack {
     }
 }
 
-/// What settles the nacks of one source.
+/// The part that settles the nacks of one source.
 struct Settler(Arc<Settling>);
 
 impl Settler {
-    /// Settles it, unless it is.
+    /// Settles the fate, unless settled.
     fn settle(&self, fate: Fate) {
         preemption_point();
         let mut settling = self.0.lock();
@@ -109,7 +110,7 @@ impl<S> Watched<S> {
     }
 }
 
-// SAFETY: every step is that of the source. After one that has yielded, when nothing of it is
+// SAFETY: every step is that of the source. After one that has yielded, when none of its arms is
 // registered, the waiters of the nacks are told; so that may call wakers.
 unsafe impl<S: Source> Source for Watched<S> {
     type Output = S::Output;
@@ -124,17 +125,17 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Watched<S> {
     }
 }
 
-/// As [`guard`], but `make` is given a nack: a source that is ready once it is settled whether what
-/// was made has been chosen, and yields [that](Fate).
+/// As [`guard`], but `make` is given a nack: a source that is ready once the made source is chosen
+/// or lost, and yields [that](Fate).
 ///
-/// It is [`Lost`](Fate::Lost) as soon as the source is dropped without having yielded: another arm
+/// The fate is [`Lost`](Fate::Lost) as soon as the source is dropped without an output: another arm
 /// of a choice was chosen; the wait was cancelled; the future was dropped; `make`, or another part
-/// of the wait, has panicked. It is [`Chosen`](Fate::Chosen) as soon as the source has yielded.
-/// Both come to pass in the fiber, thread or task that waits, after its wait; a waiter that was
-/// served and is not wanted any more has lost, also where that stays done.
+/// of the wait, has panicked. The fate is [`Chosen`](Fate::Chosen) as soon as the source has
+/// yielded. Both come to pass in the fiber, thread or task that waits, after its wait; a waiter
+/// that was served and is not wanted any more has lost, also where that stays done.
 ///
-/// [By reference](Waitable::by_ref) the source is in the running until it is dropped itself,
-/// whatever becomes of single waits.
+/// [By reference](Waitable::by_ref) the source is in the running until its own drop, through all
+/// single waits.
 ///
 /// # Cancellation
 /// That of the source that was made; the nack is settled as lost.
@@ -168,7 +169,7 @@ where
     let waits_for = WaitsFor::new("a nack");
     guard(move || {
         let host = Arc::new(Settling::new(None));
-        // First, so that it is dropped also if `make` panics.
+        // First, so that the watch is dropped also if `make` panics.
         let settler = Settler(Arc::clone(&host));
         let take = |fate: &mut Option<Fate>| fate.expect("it is settled");
         let nack = Nack(Shared { host, queue: |settling| settling, waits_for, ready: Option::is_some, take });

@@ -23,19 +23,19 @@
 //!   taken, and not wanted any more (a future is dropped) --------------> gives back
 //! ```
 //!
-//! 1. **Look** ([`attempt`](Source::attempt)): at all arms, without being registered. Whatever is
-//!    there is taken, and no slot, timer or box was made for it.
+//! 1. **Look** ([`attempt`](Source::attempt)): at all arms, without being registered. A value that
+//!    is there is taken, without a slot, timer or box.
 //! 2. **Register**, with one trigger for all arms: each looks once more, under its structure's
-//!    lock, and joins. If its value is there now, it does not take it: the waiter
+//!    lock, and joins. If its value is there now, the arm does not take that: the waiter
 //!    [retreats](Trigger::retreat) under that same lock, leaves all queues and looks again. If the
 //!    retreat fails, somebody has just claimed another arm: go to 3.
-//! 3. **Wait** on the trigger; if it was taken meanwhile, the wait is short, since the resume is
-//!    under way.
-//! 4. If it was taken through an arm, withdraw from the others and **commit** that one: the value
-//!    is in its slot, or, for a structure that only tells, look again. If it was cancelled,
+//! 3. **Wait** on the trigger; after a claim meanwhile the wait is short, since the resume is under
+//!    way.
+//! 4. After a claim through an arm, withdraw from the others and **commit** that one: the value is
+//!    in its slot, or, for a structure that only tells, look again. After a cancellation,
 //!    **withdraw** from all: nothing was handed over, nothing is lost.
-//! 5. A waiter that was taken and does not want it any more (a future that is dropped) **gives
-//!    back** instead of committing.
+//! 5. A waiter that was taken and does not want the value any more (a future that is dropped)
+//!    **gives back** instead of committing.
 //!
 //! Only the waiter takes these steps, on its own thread. Others change one thing: they claim the
 //! trigger of a registered waiter. The commit point of the whole is that claim, or the attempt that
@@ -43,30 +43,29 @@
 //!
 //! # Two that select meet
 //!
-//! A waiter counts as a *partner* when it is registered, its trigger has no outcome, and it is not
-//! the one that looks ([`Guard::partners`](crate::Guard::partners)): a waiter that would send and
-//! receive on the same channel does not meet itself. Two partners that both wait would wait for
+//! A waiter counts as a *partner* when registered, with a trigger without an outcome, and other
+//! than the one that looks ([`Guard::partners`](crate::Guard::partners)): a waiter that would send
+//! and receive on the same channel does not meet itself. Two partners that both wait would wait for
 //! ever, so the second one to register at a structure retreats, and acts.
 //!
-//! **Why some select commits.** X retreats since it has found Y at a structure c, and then looks in
+//! **Why some select commits.** X retreats since X has found Y at a structure c, and then looks in
 //! vain: so Y has left c. Y was not served, else somebody has committed. So Y has retreated as
-//! well, for something that it has found while it was registered at c. From its first retreat on a
-//! waiter registers in the order of the structures' addresses, so Y has found it at some d ≥ c. Of
-//! the structures at which waiters retreat in vain for ever, let c be the one with the highest
-//! address; then d = c, for all of them. A waiter withdraws its trigger under the lock of the
-//! structure at which it has found a partner, and is no partner from then on. So these retreats
-//! come one after the other, and the last waiter to retreat there before X looks has found a
-//! partner which is still there: X finds it too. (At a rendezvous all of them have found theirs
-//! among the same kind, the senders or the receivers: two of both kinds are never registered at
-//! once.) Nobody retreats in vain for ever.
+//! well, for something found while registered at c. From its first retreat on a waiter registers in
+//! the order of the structures' addresses, so Y has found that at some d ≥ c. Of the structures at
+//! which waiters retreat in vain for ever, let c be the one with the highest address; then d = c,
+//! for all of them. A waiter withdraws its trigger under the lock of the structure of that partner,
+//! and is no partner from then on. So these retreats come one after the other, and the last waiter
+//! to retreat there before X looks has found a partner which is still there: X finds that one too.
+//! (At a rendezvous all of them have found theirs among the same kind, the senders or the
+//! receivers: two of both kinds are never registered at once.) Nobody retreats in vain for ever.
 //!
 //! Without the order two crosswise selects, of which each waits at the first structure of the
 //! other, could retreat from each other again and again. A waiter that has retreated twice lets
-//! others run each time before it looks, and sees there that it was cancelled. `loom_select.rs` has
-//! a model that fails without the order, and one that fails if a waiter retreats after the lock.
+//! others run each time before a look, and sees its cancellation there. `loom_select.rs` has a
+//! model that fails without the order, and one that fails if a waiter retreats after the lock.
 //!
-//! After Go's `select` and the sources of Gears; what is new is that two waiters never claim each
-//! other crosswise, so that there is no order of locks.
+//! After Go's `select` and the sources of Gears; new is that two waiters never claim each other
+//! crosswise, so that there is no order of locks.
 #![allow(unsafe_code)] // Slots are registered by address.
 
 use crate::chain::{self, barrier};
@@ -88,12 +87,12 @@ use std::time::Instant;
 ///
 /// # Safety
 /// After [`start`](Source::start) or [`register`](Source::register) the implementation may reach
-/// the slot and the trigger until [`withdraw`](Source::withdraw) has returned; or, once it has
-/// claimed the trigger through one of its arms, until it has sent the resume that it owes for that,
-/// and not later. What it hands over is in the slot before the claim. None of the steps unwinds
+/// the slot and the trigger until [`withdraw`](Source::withdraw) has returned; or, after a claim of
+/// the trigger through one of its arms, until the resume that is owed for that is sent, and not
+/// later. A value that is handed over is in the slot before the claim. None of the steps unwinds
 /// while something is registered; `attempt` and `prepare`, which are called when nothing is, may.
 /// Once an arm is registered, a step runs foreign code only inside of [`registered`]; resuming
-/// others counts as foreign code, since it may call wakers. A source that is `Send` may go to
+/// others counts as foreign code, since a resume may call wakers. A source that is `Send` may go to
 /// another thread between two steps, together with its slot.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that can be waited for",
@@ -102,31 +101,31 @@ use std::time::Instant;
             `recv_source()` instead of `recv()`, `lock_source()` instead of `lock()`"
 )]
 pub unsafe trait Source {
-    /// What the wait yields.
+    /// The output of the wait.
     type Output;
 
-    /// What a registration keeps in the waiter's frame. The default is one that is not registered,
+    /// The part of a registration in the waiter's frame. The default is one that is not registered,
     /// and costs next to nothing to make.
     type Slot: Default;
 
-    /// What reports say of a fiber that waits for this.
+    /// The words of reports about a fiber that waits for this.
     fn waits_for(&self) -> WaitsFor;
 
-    /// How many arms it takes. The same at every call from a look in vain to the next look; before
-    /// the first one it may be a guess.
+    /// The number of arms. The same at every call from a look in vain to the next look; before the
+    /// first one a guess is allowed.
     fn arms(&self) -> usize {
         1
     }
 
-    /// The address of the structure that it registers at, if that is not under `least`; of several,
-    /// the lowest that is not. It stays the same while something is registered.
+    /// The address of the structure of its registration, if that is not under `least`; of several,
+    /// the lowest that is not. The address stays the same while something is registered.
     fn address(&self, least: usize) -> Option<usize>;
 
-    /// Takes the value if it is there. Never waits. Called while nothing is registered.
+    /// Takes the value if there is one. Never waits. Called while nothing is registered.
     fn attempt(&mut self) -> Option<Self::Output>;
 
-    /// In how many parts it can be looked at: a choice that this source is an arm of draws among
-    /// the parts of all its arms. The same throughout a look.
+    /// The number of parts for looks: a choice around this source draws among the parts of all its
+    /// arms. The same throughout a look.
     #[inline]
     fn parts(&self) -> usize {
         1
@@ -139,15 +138,15 @@ pub unsafe trait Source {
         self.attempt()
     }
 
-    /// Makes what a registration needs: called after each look in vain that a registration follows.
-    /// May allocate and unwind.
+    /// Makes the parts of a registration: called after each look in vain that a registration
+    /// follows. May allocate and unwind.
     ///
     /// # Safety
     /// The slot is new.
     unsafe fn prepare(&mut self, _slot: &mut Self::Slot) {}
 
-    /// Attempts, and prepares and registers if that gives nothing: the beginning of a wait. It is
-    /// not for sources outside of this crate to do that in another way.
+    /// Attempts, and prepares and registers if that gives nothing: the beginning of a wait. Sources
+    /// outside of this crate have no other way for that.
     ///
     /// # Errors
     /// As for [`register`](Source::register).
@@ -175,12 +174,12 @@ pub unsafe trait Source {
         Ok(None)
     }
 
-    /// Joins the queue unless the value is there by now, without taking it.
+    /// Joins the queue unless the value is there by now, which stays there.
     ///
     /// # Errors
-    /// If the value is there: what [`Trigger::retreat`] has answered, which is to be called under
-    /// the lock under which the value was seen. A source with several arms may have joined with
-    /// some of them.
+    /// If the value is there: the answer of [`Trigger::retreat`], which is to be called under the
+    /// lock under which the value was seen. A source with several arms may have joined with some of
+    /// them.
     ///
     /// # Safety
     /// As for `start`, but others may know the trigger; and the slot was prepared after the last
@@ -208,35 +207,34 @@ pub unsafe trait Source {
         unsafe { self.register(slot, trigger, arm) }
     }
 
-    /// Leaves the queue, in O(1) or close to it. Nothing is in the slot then. No effect on a slot
-    /// that is not registered.
+    /// Nothing is in the slot then. Nothing is in the slot then. No effect on a slot that is not
+    /// registered.
     ///
     /// # Safety
     /// The trigger was not taken through an arm of this source.
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot);
 
-    /// Takes what was handed over; `None` means that it was only told to attempt again, which its
-    /// caller does before anything else.
+    /// Takes the value that was handed over; `None` means a mere notification to attempt again,
+    /// which its caller does before anything else.
     ///
     /// # Safety
     /// The slot was registered, and the trigger was taken through the `arm`-th arm of this source.
     unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<Self::Output>;
 
-    /// Gives what was handed over to the next waiter, since its own has gone: as if it had been
-    /// withdrawn in time.
+    /// Gives the value to the next waiter, since its own has gone: as after a withdrawal in time.
     ///
     /// # Safety
     /// As for `commit`.
     unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize);
 }
 
-/// What follows a retreat: leaves all queues, looks again, and registers in the order of the
+/// The steps after a retreat: leaves all queues, looks again, and registers in the order of the
 /// addresses, until there is a value, or everything is registered, or the waiter was claimed.
 /// `pause` is called before each look but the first, while nothing is registered.
 ///
 /// # Safety
 /// As for [`Source::start`]; which, or a registration of the prepared slot, has answered `retreat`.
-/// `waiter` is what the trigger waited with.
+/// `waiter` is the fiber or task behind the trigger.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn retreated<S: Source, E>(
@@ -250,7 +248,7 @@ pub(crate) unsafe fn retreated<S: Source, E>(
     let mut is_first = true;
     while retreat.is_withdrawn() {
         // SAFETY: the trigger was withdrawn, so not taken; when all arms have left, nobody else
-        // knows it.
+        // knows that trigger.
         unsafe { source.withdraw(slot) };
         // SAFETY: as above; the caller is the waiter, and goes on waiting or withdraws.
         unsafe { trigger.rearm(waiter) };
@@ -260,9 +258,9 @@ pub(crate) unsafe fn retreated<S: Source, E>(
         if let Some(output) = source.attempt() {
             return Ok(Some(output));
         }
-        // What this look has found may be another source than the one before (a guard's).
+        // This look may have found another source than the one before (a guard's).
         *slot = S::Slot::default();
-        // SAFETY: it was just made.
+        // SAFETY: the trigger was just made.
         unsafe { source.prepare(slot) };
         trigger.expose();
         // SAFETY: as the caller promises; the slot is prepared.
@@ -296,7 +294,7 @@ unsafe fn register_in_order<S: Source>(source: &mut S, slot: &mut S::Slot, trigg
 /// wait the fiber is in. On a plain thread each wait has a header of its own, and so its own
 /// resume.
 ///
-/// It is an operation: no computation is captured across it by an effect or a generator.
+/// The wait is an operation: no effect and no generator captures a computation across a wait.
 pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
     barrier(waits_for, || {
         // SAFETY: the current header is in place, while nothing is captured across this.
@@ -307,14 +305,15 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Waits for a source: suspends the calling fiber, or parks the calling thread, until it is ready.
+/// Waits for a source: suspends the calling fiber, or parks the calling thread, until the source is
+/// ready.
 ///
 /// # Cancellation
 /// *Loses its place in the queue* and has no other effect. A fiber that is panicking is not
-/// suspended: if the value is not there, its wait ends as if it were cancelled.
+/// suspended: without a value its wait ends like a cancelled one.
 ///
 /// # Errors
-/// [`Cancelled`] if the caller was cancelled, before the call or during it.
+/// [`Cancelled`] if the caller was cancelled, before or during the call.
 ///
 /// # Examples
 ///
@@ -355,9 +354,9 @@ fn wait_on_thread<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     here::on_current(|fiber| wait_as(fiber, source))
 }
 
-/// What others reach of a wait lies together, in one line if the slot's value is a word: whoever
-/// serves the wait, on this thread or another, touches little else of the frame
-/// (decision 107).
+/// The parts of a wait that others reach lie together, in one line if the slot's value is a word:
+/// the server of the wait, on this thread or another, touches little else of the frame (decision
+/// 107).
 #[repr(C, align(32))]
 struct Registration<S> {
     trigger: Trigger,
@@ -437,8 +436,7 @@ pub fn wait_until<S: Source>(mut source: S, deadline: Option<Instant>) -> Result
 ///
 /// * [`wait`](Waitable::wait) in a fiber or a thread;
 /// * `.await` in a task of any async runtime: the future is `Send` where the values are, allocates
-///   nothing of its own, and may be dropped at any instant: what it had been handed goes to the
-///   next waiter;
+///   nothing of its own, and may be dropped at any instant: its value goes to the next waiter;
 /// * [`or`](Waitable::or) another one, whichever is ready first.
 ///
 /// Nothing happens before one of them: a waitable that is dropped was never called.
@@ -457,17 +455,17 @@ pub fn wait_until<S: Source>(mut source: S, deadline: Option<Instant>) -> Result
 pub struct Waitable<S>(pub(super) S);
 
 impl<S: Source> Waitable<S> {
-    /// What `source` says, in the hands of a user.
+    /// A `source` in the hands of a user.
     #[inline]
     pub fn new(source: S) -> Self {
         Self(source)
     }
 
-    /// Takes the value if it is there. Never waits; the closure of a [`map`](Waitable::map), or the
-    /// initialiser of a cell, which it then runs, may.
+    /// Takes the value if there is one. Never waits; the closure of a [`map`](Waitable::map), or
+    /// the initialiser of a cell, which then runs, may.
     ///
-    /// It is no [preemption point](crate::preemption_point): the `try_x` of a structure has one
-    /// before it.
+    /// This call is no [preemption point](crate::preemption_point): the `try_x` of a structure has
+    /// one in front.
     #[inline]
     pub fn attempt(&mut self) -> Option<S::Output> {
         self.0.attempt()
@@ -496,13 +494,13 @@ impl<S: Source> Waitable<S> {
         wait_until(self.0, deadline)
     }
 
-    /// This one or `other`, whichever is ready first; if both are, one that is drawn, so that none
-    /// starves. The one that is not chosen has no effect. What it was made of, the value of a put
-    /// or the handle of a join, goes with it, unless it was chosen among [by
+    /// This source or `other`: the first that is ready; of two ready ones a random one, so that
+    /// none starves. The one that is not chosen has no effect. The losing source goes with its
+    /// value, of a put for instance, or with its handle, of a join, unless the choice was [by
     /// reference](Self::by_ref).
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*, in both; nothing was handed to it.
+    /// *Loses its place in the queue*, in both; nothing was handed over.
     pub fn or<O: Source>(self, other: O) -> Waitable<Or<S, O>> {
         Waitable(Or::new(self.0, other))
     }
@@ -525,14 +523,14 @@ impl<S: Source> Waitable<S> {
         Waitable(Or::biased(self.0, other))
     }
 
-    /// The same source, lent: what it was made of is still there when another arm was chosen, or
-    /// the wait was cancelled or dropped, and it may be waited for again.
+    /// The same source, lent: its value is still there when another arm was chosen, or the wait was
+    /// cancelled or dropped, and the source may be waited for again.
     ///
-    /// What has yielded and has nothing more to give, a join or a future, is not ready any more; a
-    /// send that has sent is ready each time.
+    /// A source that has yielded and has nothing more to give, a join or a future, is not ready any
+    /// more; a send that has sent is ready each time.
     ///
     /// # Cancellation
-    /// That of the operation itself, which keeps what it brings.
+    /// That of the operation itself, which keeps its value.
     ///
     /// # Examples
     ///
@@ -551,7 +549,7 @@ impl<S: Source> Waitable<S> {
     }
 
     /// The same source, in a box: of a type that tells nothing but its output, so that several
-    /// different ones can be kept in one list. A wait allocates a second box, once it registers.
+    /// different ones can be kept in one list. A wait allocates a second box, at its registration.
     ///
     /// # Cancellation
     /// That of the operation itself.
@@ -586,8 +584,8 @@ impl<S: Source> Waitable<S> {
         Waitable(Box::new(Erased::new(self.0)))
     }
 
-    /// Yields what `then` makes of the output. It runs after the operation has taken effect,
-    /// outside of every lock.
+    /// Yields the result of `then` on the output. The closure runs after the operation has taken
+    /// effect, outside of every lock.
     ///
     /// # Cancellation
     /// That of the operation itself; `then` was not called.

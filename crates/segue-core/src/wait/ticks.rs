@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Ticks in every `period`, the first of them one period from now.
 ///
-/// They come at fixed times, the start and a whole number of periods, however long what is done in
+/// They come at fixed times, the start and a whole number of periods, however long the work in
 /// between takes. A tick that nobody has waited for in time is not made up for: the next wait ends
 /// at once, and yields how many ticks have come since the last one, so one that is over 1 says that
 /// some were missed. The ticks after that are at the fixed times again. [`Ticks::missed`] says
@@ -46,18 +46,18 @@ pub fn interval(period: Duration) -> Ticks {
     Ticks { period, next: now().checked_add(period), missed: Missed::Skip }
 }
 
-/// What becomes of ticks that nobody has waited for in time.
+/// The rule for ticks that nobody has waited for in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
-    /// The next wait ends at once and yields how many have come; those after it are at the fixed
-    /// times again. For what is to be done at certain times, and may be left out.
+    /// The next wait ends at once and yields the number of those that have come; those after it are
+    /// at the fixed times again. For work at certain times, that may be left out.
     #[default]
     Skip,
-    /// Each is made up for: waits end at once until all have been had, and each yields 1. For what
-    /// is to be done so many times, and may be late.
+    /// Each is made up for: waits end at once until all have been had, and each yields 1. For work
+    /// to be done so many times, that may be late.
     Burst,
-    /// The next wait ends at once and yields how many have come; the one after it comes a period
-    /// later, and so on from there. For what is to have a pause in between.
+    /// The next wait ends at once and yields the number of those that have come; the next one comes
+    /// a period later, and so on from there. For work with a pause in between.
     Delay,
 }
 
@@ -65,7 +65,7 @@ pub enum Missed {
 #[derive(Debug)]
 pub struct Ticks {
     period: Duration,
-    /// `None` is never: beyond what the clock can show.
+    /// `None` is never: beyond the end of the clock.
     next: Option<Instant>,
     missed: Missed,
 }

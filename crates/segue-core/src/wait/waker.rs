@@ -10,11 +10,11 @@
 //! allocation with a [`Trigger`] in it. Its waiter listens, over and over; to wake is to ring
 //! (`wait/bell.rs` draws the states). Bells are taken from a pool of the thread's and go back
 //! there at the end of the wait if no waker is left by then; so a wait allocates nothing as a rule.
-//! A bell with wakers left is abandoned to them, and the last one frees it.
+//! A bell with wakers left is abandoned to them, and the last one frees the bell.
 //!
 //! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll. A
-//! future that wakes itself while it is polled needs neither: that ring comes from the thread of
-//! the wait, which does not listen then, and is a note in a plain cell.
+//! future that wakes itself in its poll needs neither: that ring comes from the thread of the wait,
+//! which does not listen then, and is a store into a plain cell.
 //!
 //! A fiber that is itself a task of an executor needs no bell (`as_task.rs`).
 //!
@@ -30,33 +30,33 @@
 //!                                      \--end of the wait, sum > 1: merge--> abandoned --the last drop--> freed
 //! ```
 //!
-//! While the bell is owned, the wait's own reference keeps it, so nobody looks whether the sum is
-//! zero. To *merge* is to clear `owner` and to add `here` to `away`, with a bit that says so; from
-//! then on `away` is the whole count, and the thread that brings it to zero frees.
+//! While the bell is owned, the wait's own reference keeps the bell, so nobody looks whether the
+//! sum is zero. To *merge* is to clear `owner` and to add `here` to `away`, with a bit that says
+//! so; from then on `away` is the whole count, and the thread that brings the count to zero frees.
 //!
-//! **The race to fear**: the owner reads a sum of one while another thread clones. It cannot: the
-//! cloning thread has a waker, and that one is in the sum. It was counted in `here`, by the owner
-//! itself, or in `away` before the operation that the owner does not see yet; and it can have left
-//! the sum again only by a drop on the owner's thread, which the clone happened before, and then
-//! the owner sees that clone too.
+//! **The race to fear**: the owner reads a sum of one while another thread clones. This can't
+//! happen: the cloning thread has a waker, and that one is in the sum. That waker was counted in
+//! `here`, by the owner itself, or in `away` before the operation that the owner does not see yet;
+//! and can have left the sum again only by a drop on the owner's thread, which the clone happened
+//! before, and then the owner sees that clone too.
 //!
 //! # Rings of the owner's thread
 //!
 //! Only the owner's thread begins to listen. So if that thread rings, and sees that nobody listens,
-//! nobody does before the thread is through with the ring. It need not touch the trigger's word: it
-//! sets `rung_here`, where the waiter looks just before it begins to listen. What other threads
-//! have rung stays in the word meanwhile, for the next look. If the thread sees that the waiter
-//! listens, it rings as any other does.
+//! nobody does before the thread is through with the ring. The trigger's word stays untouched: the
+//! thread sets `rung_here`, where the waiter looks just before listening. Rings of other threads
+//! stay in the word meanwhile, for the next look. A thread that sees the waiter listen rings as any
+//! other.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | `ring` | `listen`, or the resume | what the ringer did before, which the next poll is to see |
+//! | `ring` | `listen`, or the resume | the ringer's earlier work, which the next poll is to see |
 //! | the `fetch_sub` of a waker that is dropped elsewhere | the owner's load of `away`; the `fetch_sub` that frees | the last use of the bell |
 //!
-//! `owner` needs none: it is one thread's number or none, and each thread compares it with its own.
-//! Nor does `rung_here`, which one thread sets and takes.
+//! `owner` needs none: the value is one thread's number or none, and each thread compares it with
+//! its own. Nor does `rung_here`, which one thread sets and takes.
 //!
 //! Biased counts are after Choi, Shull and Torrellas, "Biased reference counting" (2018).
 #![allow(unsafe_code)] // A waker is a raw pointer to a counted allocation.
@@ -77,10 +77,10 @@ use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
-/// What wakers point to.
+/// The target of wakers.
 struct Bell {
     trigger: Trigger,
-    /// The number of the thread that waits with it, or [`NOBODY`].
+    /// The number of the waiting thread, or [`NOBODY`].
     owner: AtomicUsize,
     /// The owner's part of the count. For its thread alone.
     here: Cell<isize>,
@@ -99,7 +99,7 @@ const MERGED: usize = 1;
 /// One reference in `away`.
 const ONE: usize = 2;
 /// How many bells a thread keeps. None in a model: its threads are not the system's, and end with
-/// what they have made.
+/// their bells.
 const KEPT: usize = if cfg!(loom) { 0 } else { 256 };
 /// More wakers than memory has room for: somebody forgets them.
 const MOST: isize = isize::MAX / 8;
@@ -110,7 +110,7 @@ thread_local! {
     static POOL: Pool = const { Pool { first: Cell::new(ptr::null()), len: Cell::new(0) } };
 }
 
-/// The number of this thread, which no other ever has; zero if it has had no bell yet.
+/// The number of this thread, which no other ever has; zero before its first bell.
 #[inline]
 fn this_thread() -> usize {
     THREAD.with(Cell::get)
@@ -134,7 +134,7 @@ impl Pool {
     #[inline]
     fn take(&self) -> Option<NonNull<Bell>> {
         let first = NonNull::new(self.first.get().cast_mut())?;
-        // SAFETY: what is in the pool is allocated and the pool's alone.
+        // SAFETY: a bell in the pool is allocated and the pool's alone.
         self.first.set(unsafe { first.as_ref() }.next.get());
         self.len.set(self.len.get() - 1);
         Some(first)
@@ -159,7 +159,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         while let Some(bell) = self.take() {
-            // SAFETY: it was the pool's alone.
+            // SAFETY: the bell was the pool's alone.
             unsafe { Bell::free(bell) };
         }
     }
@@ -186,7 +186,7 @@ impl Bell {
     /// # Safety
     /// There is no reference left, or the caller's is the only one.
     unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: it was leaked as a box by `make`, and this is the only free.
+        // SAFETY: the bell was leaked as a box by `make`, and this is the only free.
         drop(unsafe { Box::from_raw(this.as_ptr()) });
     }
 
@@ -221,12 +221,13 @@ impl Bell {
     /// The caller has a reference, which this uses up.
     #[inline]
     unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: the caller's reference keeps it in place until it is given up below.
+        // SAFETY: the caller's reference keeps the bell in place until that reference is given up
+        // below.
         let bell = unsafe { this.as_ref() };
         if bell.is_owned_here() {
             bell.here.set(bell.here.get() - 1);
         } else if bell.away.fetch_sub(ONE, Ordering::AcqRel).wrapping_sub(ONE) == MERGED {
-            // SAFETY: `away` is the whole count, and it is zero.
+            // SAFETY: `away` is the whole count, and is zero.
             unsafe { Self::free(this) };
         }
     }
@@ -243,23 +244,23 @@ impl Listener {
 
     #[inline]
     fn bell(&self) -> &Bell {
-        // SAFETY: the wait's own reference keeps it in place.
+        // SAFETY: the wait's own reference keeps the bell in place.
         unsafe { self.0.as_ref() }
     }
 
     /// A waker that borrows this wait's reference.
     #[inline]
     fn waker(&self) -> ManuallyDrop<Waker> {
-        // SAFETY: the functions of the table keep the contract of `RawWaker`; the reference that it
-        // stands for stays the wait's, since it is not dropped.
+        // SAFETY: the functions of the table keep the contract of `RawWaker`; the waker's reference
+        // stays the wait's, since that waker is not dropped.
         ManuallyDrop::new(unsafe { Waker::new(self.0.as_ptr().cast_const().cast(), &WAKER) })
     }
 
     /// Suspends the caller until the bell is rung.
     #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        // Not by `with_running`, whose closure may become a function.
-        // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
+        // Not by `with_running`, since its closure may become a function. SAFETY: as there: the
+        // slot is null, or has the header of the fiber that runs this.
         match unsafe { current::current().as_ref() } {
             Some(fiber) => self.listen_as(fiber, waits_for),
             // In parts, which are passed in registers.
@@ -268,7 +269,8 @@ impl Listener {
     }
 
     /// The same in no context, since a shield has a budget that may be over; and in the place of a
-    /// plain thread, which blocks, where the fiber must not be suspended. So it does not fail.
+    /// plain thread, which blocks, where the fiber must not be suspended. So this wait does not
+    /// fail.
     fn listen_shielded(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         let listen = || context::enter(None, || self.listen(waits_for));
         match here::on_current(Fiber::must_not_suspend) {
@@ -291,10 +293,10 @@ impl Listener {
         let bell = self.bell();
         let trigger = &bell.trigger;
         fiber.join_context();
-        // No ring of this thread comes between the two looks.
-        // SAFETY: it is the calling one. It withdraws below, or slumbers.
+        // No ring of this thread comes between the two looks. SAFETY: the fiber is the calling one.
+        // The wait withdraws below, or slumbers.
         if bell.rung_here.take() || !unsafe { trigger.listen(fiber) } {
-            // The future has woken itself: it may have begun too much in this turn.
+            // The future has woken itself: perhaps too much was begun in this turn.
             return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };
         }
         if fiber.is_cancelled() && trigger.withdraw().is_some() {
@@ -330,18 +332,20 @@ impl Drop for Listener {
 /// Leaves a bell to the wakers that are left.
 #[cold]
 fn abandon(this: NonNull<Bell>) {
-    // SAFETY: the wait's reference keeps it in place until it is given up by the addition.
+    // SAFETY: the wait's reference keeps the bell in place until the addition gives that reference
+    // up.
     let bell = unsafe { this.as_ref() };
     bell.owner.store(NOBODY, Ordering::Relaxed);
     let rest = (bell.here.get() - 1).cast_unsigned().wrapping_mul(ONE).wrapping_add(MERGED);
     if bell.away.fetch_add(rest, Ordering::AcqRel).wrapping_add(rest) == MERGED {
-        // SAFETY: `away` is the whole count, and it is zero.
+        // SAFETY: `away` is the whole count, and is zero.
         unsafe { Bell::free(this) };
     }
 }
 
-// What the four functions rely on: a waker's data is a bell that it has a reference to. All of them
-// may be called from any thread: `here` is touched by the owner alone, and the rest is atomic.
+// The four functions rely on this: a waker's data is a bell to which the waker has a reference. All
+// of them may be called from any thread: `here` is touched by the owner alone, and the rest is
+// atomic.
 static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
 
 /// # Safety
@@ -352,13 +356,13 @@ unsafe fn bell_of(data: *const ()) -> NonNull<Bell> {
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: the waker's reference keeps it in place.
+    // SAFETY: the waker's reference keeps the bell in place.
     unsafe { bell_of(data).as_ref() }.retain();
     RawWaker::new(data, &WAKER)
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: as above, and the reference is used up here, as it is to be.
+    // SAFETY: as above, and the reference is used up here, as required.
     unsafe {
         wake_by_ref(data);
         release(data);
@@ -375,7 +379,7 @@ unsafe fn release(data: *const ()) {
     unsafe { Bell::release(bell_of(data)) };
 }
 
-/// Polls a future until it is ready, suspending the caller in between.
+/// Polls a future until its output, suspending the caller in between.
 #[inline(always)] // As `listen`.
 fn drive<F: Future>(mut future: Pin<&mut F>, shielded: bool, waits_for: WaitsFor) -> Result<F::Output, Cancelled> {
     let listener = Listener::new();
@@ -391,21 +395,21 @@ fn drive<F: Future>(mut future: Pin<&mut F>, shielded: bool, waits_for: WaitsFor
 }
 
 /// Waits for any `Future`: polls it here, and suspends the calling fiber, or parks the calling
-/// thread, until it is ready.
+/// thread, until the future is ready.
 ///
 /// The future need not be `Send`, and stays on this stack. It is woken through an ordinary waker,
-/// from any thread; so whatever else it needs to make progress has to run elsewhere: an I/O driver
-/// of its runtime, for instance. A wait allocates nothing as a rule.
+/// from any thread; so all else that the future needs has to run elsewhere: an I/O driver of its
+/// runtime, for instance. A wait allocates nothing as a rule.
 ///
 /// # Cancellation
-/// The future is dropped, which is how futures are cancelled: what that means is its own business.
-/// A future that was polled ready before the cancellation was noticed yields its value. A fiber
-/// that is panicking is not suspended: if the first poll does not yield the value, its wait ends as
-/// if it were cancelled.
+/// The future is dropped, which is how futures are cancelled: the effect is its own business. A
+/// future that was polled ready before the cancellation was noticed yields its value. A fiber that
+/// is panicking is not suspended: if the first poll does not yield the value, its wait ends like a
+/// cancelled one.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled, before the call (then the future is not polled) or
-/// during it.
+/// during the call.
 ///
 /// # Panics
 /// If the future does.
@@ -434,10 +438,10 @@ pub fn wait_future<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
 }
 
 /// As [`wait_future`], but neither cancellation, nor the end of a shield's budget, nor a panic
-/// under way ends it: for the few waits that guard memory.
+/// under way ends the wait: for the few waits that guard memory.
 ///
 /// A fiber that is panicking, or in [`no_suspend`](crate::no_suspend), blocks its thread here,
-/// since it must not be suspended.
+/// since a suspension is forbidden.
 ///
 /// # Cancellation
 /// *No effect*.

@@ -1,4 +1,4 @@
-//! What the holder of a queue's lock may do: look at the state, and serve the waiters.
+//! The calls of the holder of a queue's lock: look at the state, and serve the waiters.
 //!
 //! Used by the structures, in the operations that change their state.
 #![allow(unsafe_code)] // Nodes lie in the frames of the waiters.
@@ -16,16 +16,16 @@ use std::ptr::{self, NonNull};
 /// How many waiters are served before the lock is let go of.
 const BATCH: usize = 32;
 
-/// The state and the waiters of a queue, locked. Waiters that were served meanwhile are resumed
-/// when it is dropped, after the lock, in the order in which they were served.
+/// The state and the waiters of a queue, locked. The drop resumes the waiters that were served
+/// meanwhile, after the lock, in the order in which they were served.
 #[must_use]
 pub struct Guard<'a, S, T, const LISTS: usize = 1> {
     inner: ManuallyDrop<LockGuard<'a, Inner<S, T, LISTS>>>,
-    /// The chain of waiters that are to be resumed; it runs through the links of their nodes, which
-    /// are in no list any more.
+    /// The chain of waiters to be resumed; it runs through the links of their nodes, which are in
+    /// no list any more.
     first: *const Head,
     last: *const Head,
-    /// The waiter that this registers; null if it registers none.
+    /// The waiter that this guard registers; null without one.
     registers: *const Trigger,
 }
 
@@ -74,8 +74,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         self.inner.waiters.iter().any(|list| !list.is_empty())
     }
 
-    /// The waiters of a list that may be served, each with what it brings. Left out are waiters
-    /// that would refuse, and other arms of the waiter that this guard registers.
+    /// The waiters of a list that may be served, each with its value. Left out are waiters that
+    /// would refuse, and other arms of the waiter that this guard registers.
     ///
     /// For the [`is_ready`](super::Operation::is_ready) of operations that wait for each other.
     ///
@@ -91,8 +91,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// ```
     pub fn partners(&self, list: usize) -> impl Iterator<Item = Option<&T>> {
         self.inner.waiters[list].iter().filter_map(|head| {
-            // SAFETY: the node is in the queue, so its waiter is in its wait: to leave it, it takes
-            // this lock.
+            // SAFETY: the node is in the queue, so its waiter is in its wait: to leave, the waiter
+            // takes this lock.
             let trigger = unsafe { head.as_ref() }.trigger.get();
             // SAFETY: as above.
             let serves = !ptr::eq(trigger, self.registers) && !unsafe { (*trigger).refuses() };
@@ -101,7 +101,7 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         })
     }
 
-    /// What the first waiter of a list brings.
+    /// The value that the first waiter of a list brings.
     #[inline]
     pub fn first(&self, list: usize) -> Option<&T> {
         let node = self.inner.waiters[list].front()?.cast::<Node<T>>();
@@ -111,40 +111,40 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         unsafe { node.as_ref().slot.with(|slot| (*slot).as_ref()) }
     }
 
-    /// Serves the first waiter of a list that takes it: `held` and what is in its slot are
-    /// exchanged. Answers whether anybody took it; if not, `held` is as it was, and the list empty.
+    /// Serves the first waiter of a list that can be served: `held` and the content of its slot are
+    /// exchanged. Answers whether a waiter was served; if not, `held` is unchanged, and the list
+    /// empty.
     #[inline]
     pub fn exchange(&mut self, list: usize, held: &mut Option<T>) -> bool {
         // SAFETY: `serve` hands in a node of this queue, under the lock.
         self.serve(list, |_| true, |node| unsafe { swap(node, held) })
     }
 
-    /// As [`exchange`](Guard::exchange), but only with waiters that bring what `suits`: it ends at
-    /// the first one that does not, and nobody overtakes.
+    /// As [`exchange`](Guard::exchange), but only with waiters that bring a value that `suits`: the
+    /// call ends at the first other one, and nobody overtakes.
     #[inline]
     #[track_caller]
     pub fn exchange_if(&mut self, list: usize, held: &mut Option<T>, suits: impl Fn(Option<&T>) -> bool) -> bool {
-        // It has what lies in the waiters' frames, and the lock: nothing is captured across that.
-        // SAFETY: as in `first`.
+        // The guard has access to the waiters' frames, and the lock: nothing is captured across
+        // that. SAFETY: as in `first`.
         let suits = |node: &Node<T>| node.slot.with(|slot| suits(unsafe { &*slot }.as_ref()));
         // SAFETY: `serve` hands in a node of this queue, under the lock.
         let exchange = |node| unsafe { swap(node, held) };
         barrier(WaitsFor::new("a look at who waits"), || self.serve(list, suits, exchange))
     }
 
-    /// Hands `value` to the first waiter of a list that takes it; what that one had brought is
-    /// dropped.
+    /// Hands `value` to the first waiter of a list that can be served; the value that the waiter
+    /// had brought is dropped.
     ///
     /// # Errors
-    /// Gives `value` back if nobody takes it.
+    /// Gives `value` back without a waiter.
     #[inline]
     pub fn hand_over(&mut self, list: usize, value: T) -> Result<(), T> {
         let mut held = Some(value);
         if self.exchange(list, &mut held) { Ok(()) } else { Err(held.expect("nobody took it")) }
     }
 
-    /// Tells the first waiter of a list that takes it to attempt again. Answers whether there was
-    /// one.
+    /// Tells the first waiter of a list to attempt again. Answers whether there was one.
     #[inline]
     pub fn notify_one(&mut self, list: usize) -> bool {
         self.serve(list, |_| true, |_| ())
@@ -152,8 +152,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
 
     /// Tells every waiter of a list to attempt again.
     ///
-    /// It lets go of the lock after every 32 of them, and resumes those; so it is the last thing
-    /// that is done with the guard. A waiter that joins the list meanwhile is not told.
+    /// The call lets go of the lock after every 32 of them, and resumes those; so this is the last
+    /// use of the guard. A waiter that joins the list meanwhile is not told.
     #[inline(always)] // It is small, but for what is cold.
     pub fn notify_all(mut self, list: usize) {
         // As a rule there is one at most.
@@ -200,8 +200,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         }
     }
 
-    /// Claims the first waiter of a list that can be claimed, unless it or one before it does not
-    /// suit. `exchange` is called before the claim, and again if that is refused.
+    /// Claims the first waiter of a list that can be claimed, unless that one or an earlier one
+    /// does not suit. `exchange` is called before the claim, and again if that is refused.
     #[inline(always)]
     fn serve(
         &mut self,
@@ -228,18 +228,18 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
         false
     }
 
-    /// Takes a node out of its list and claims its waiter. Answers whether that took it. A waiter
-    /// that is to be resumed because of it is chained.
+    /// Takes a node out of its list and claims its waiter. Answers whether the waiter was taken. A
+    /// waiter with a resume to come is chained.
     ///
     /// # Safety
     /// The node is in this list.
     #[inline]
     unsafe fn claim(&mut self, list: usize, head: NonNull<Head>) -> bool {
         // SAFETY: a node that is in the queue is in its waiter's frame, which can't go while this
-        // lock is held. A waiter that was suspended and is claimed stays until it is resumed, and
-        // until then its node is ours to link; so does one that refuses because it was cancelled,
-        // and is to be resumed for that. One that was not suspended may be gone after the claim and
-        // is not touched again.
+        // lock is held. A waiter that was suspended and is claimed stays until its resume, and
+        // until then its node is ours to link; so does one that refuses because of a cancellation,
+        // and has a resume to come for that. One that was not suspended may be gone after the claim
+        // and is not touched again.
         unsafe {
             // Out of the queue first: after a claim the node may be gone.
             self.inner.waiters[list].remove(head);
@@ -256,14 +256,14 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     /// Lets the first waiters of a list go that would refuse: they were cancelled, and their
     /// threads have had no time to look. Answers whether there was one.
     ///
-    /// An operation that serves need not do this, since these waiters would refuse. It is for an
+    /// An operation that serves need not do this, since these waiters would refuse. This is for an
     /// operation that stands back because of waiters.
     #[cold]
     pub fn dismiss_cancelled(&mut self, list: usize) -> bool {
         let mut any = false;
         while let Some(head) = self.inner.waiters[list].front() {
-            // SAFETY: the node is in the queue, so its waiter is in its wait: to leave it, it takes
-            // this lock.
+            // SAFETY: the node is in the queue, so its waiter is in its wait: to leave, the waiter
+            // takes this lock.
             unsafe {
                 if !(*head.as_ref().trigger.get()).refuses() {
                     break;
@@ -314,7 +314,7 @@ impl<S, T, const LISTS: usize> Drop for Guard<'_, S, T, LISTS> {
         // is dropped; its link is read before that.
         while let Some(head) = unsafe { self.first.as_ref() } {
             self.first = head.links.chained();
-            // SAFETY: the claim has left it there, for this.
+            // SAFETY: the claim has left the wakeup there, for this.
             drop(unsafe { Wakeup::from_fiber(NonNull::new(head.claimed.get().cast_mut())) });
         }
     }

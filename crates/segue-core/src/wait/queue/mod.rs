@@ -7,11 +7,11 @@
 //!
 //! A structure is a state and a handful of *operations* ([`Operation`]) that look at the state
 //! under the lock. One that cannot take effect joins one of the queue's lists, with a node that
-//! lies in the waiter's own frame or future. The node has a slot. What the operation brings is in
-//! it while it waits (the value of a `put`, the number of permits that is asked for); what it gets
-//! is in it when it was served.
+//! lies in the waiter's own frame or future. The node has a slot. During the wait the slot has the
+//! value that the operation brings (the value of a `put`, the number of permits that is asked for);
+//! after the service, the value that the operation gets.
 //!
-//! Code that changes the state is a *server*. Under the lock it exchanges what it has with what is
+//! Code that changes the state is a *server*. Under the lock a server exchanges its value with that
 //! in a waiter's slot, takes the node out, and claims the trigger ([`Guard::exchange`]). If the
 //! claim is refused (that waiter was cancelled, or another arm of its select was taken), the two
 //! are exchanged back and the next node is tried. So a value is in one place at every moment: with
@@ -34,10 +34,10 @@
 //! (`trigger/refusal.rs`); such a waiter is resumed with those that are served, and then withdraws.
 //! So nothing is handed to a waiter that will not look.
 //!
-//! **The race to fear**: the slot is written after the waiter's frame is gone. It cannot: a frame
-//! goes only after its node was taken out under the lock, and the slot is written under the lock,
-//! of nodes that are in. A waiter that was claimed stays until it is resumed, and so the chain of
-//! waiters that are to be resumed runs through their nodes.
+//! **The race to fear**: the slot is written after the waiter's frame is gone. This can't happen: a
+//! frame goes only after its node was taken out under the lock, and the slot is written under the
+//! lock, of nodes that are in. A waiter that was claimed stays until its resume, and so the chain
+//! of waiters to be resumed runs through their nodes.
 //!
 //! # Orderings
 //!
@@ -86,15 +86,15 @@ struct Inner<S, T, const LISTS: usize> {
     handed: PhantomData<T>,
 }
 
-/// The part of a node that does not depend on what is handed over.
+/// The part of a node that does not depend on the value that is handed over.
 struct Head {
     links: Links<Head>,
-    /// Null before it joins.
+    /// Null before the joining.
     trigger: Cell<*const Trigger>,
     arm: Cell<u32>,
-    /// The list that it is in.
+    /// The list of this node.
     list: Cell<u16>,
-    /// The list's round in which it has joined.
+    /// The list's round at its joining.
     round: Cell<u16>,
     /// A waiter that is to be resumed, between the claim and the resume.
     claimed: Cell<*const Fiber>,
@@ -106,13 +106,13 @@ impl Linked for Head {
     }
 }
 
-/// A waiter's place in a queue. It lies in the waiter's frame or future.
+/// A waiter's place in a queue. The place lies in the waiter's frame or future.
 #[repr(C)] // The head comes first: the list links heads.
 pub struct Node<T> {
     head: Head,
     slot: UnsafeCell<Option<T>>,
-    /// Others reach a queued node while its waiter has a `&mut` to it: that must not promise the
-    /// compiler to be the only way there.
+    /// Others reach a queued node while its waiter has a `&mut` there: that must not promise the
+    /// compiler to be the only way.
     shared: PhantomPinned,
 }
 
@@ -157,9 +157,9 @@ impl<S, T, const LISTS: usize> WaitQueue<S, T, LISTS> {
     /// Locks the state and the waiters. To be held for a few instructions, without waiting or
     /// running foreign code.
     ///
-    /// Waiters that are served under it go on when the guard is dropped. So it must not be leaked;
-    /// and a future that was served under it must not be dropped before it, on the same thread:
-    /// that would wait for ever.
+    /// Waiters that are served under the guard go on at its drop. So a guard must not be leaked;
+    /// and a future that was served under a guard must not be dropped before that guard, on the
+    /// same thread: that would wait for ever.
     #[inline]
     pub fn lock(&self) -> Guard<'_, S, T, LISTS> {
         Guard::new(self.lock.lock(), ptr::null())
@@ -181,16 +181,16 @@ impl<S, T, const LISTS: usize> WaitQueue<S, T, LISTS> {
 }
 
 impl<S, T> WaitQueue<S, T> {
-    /// The source that is ready when `ready` says so, and yields what `take` takes. Its waiters
+    /// The source that is ready when `ready` says so, and yields the result of `take`. Its waiters
     /// stand in this queue.
     ///
     /// Both are called under the lock, so they run no foreign code; a `clone` of the user's is
     /// some. Code that changes the state tells the waiters to attempt again, by
     /// [`Guard::notify_all`], or hands one of them a value, by [`Guard::hand_over`]. A value that
-    /// was handed to a waiter that has gone is dropped: where it must not be lost, write an
+    /// was handed to a waiter that has gone is dropped: where that must not happen, write an
     /// [`Operation`].
     ///
-    /// `examples/watch.rs` has a value whose changes are waited for so.
+    /// `examples/watch.rs` has such a value and waits for its changes.
     #[inline]
     pub fn source<R, A>(&self, waits_for: WaitsFor, ready: R, take: A) -> Waiting<'_, Take<R, A>, S, T>
     where
@@ -203,7 +203,7 @@ impl<S, T> WaitQueue<S, T> {
     /// Takes a value, after waiting in the queue while there is none.
     ///
     /// # Cancellation
-    /// *Loses its place in the queue*; nothing was handed to it.
+    /// *Loses its place in the queue*; nothing was handed over.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.

@@ -1,7 +1,7 @@
 //! Operations on a queue, and the source that each of them is.
 //!
-//! Implemented by the structures, one small type per operation; what follows from it (waiting in a
-//! fiber, a thread, a task, a select) is written once, here and in `source.rs`.
+//! Implemented by the structures, one small type per operation; the rest (waits in a fiber, a
+//! thread, a task, a select) is written once, here and in `source.rs`.
 #![allow(unsafe_code)] // Nodes are registered by address.
 
 use super::{Guard, Head, Inner, Node, WaitQueue};
@@ -13,11 +13,11 @@ use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, registered};
 use std::ptr::{self, NonNull};
 
-/// What an [`Operation`] can do without the lock.
+/// The outcome of an [`Operation`] without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Unlocked<T> {
-    /// It has taken effect.
+    /// The operation has taken effect.
     Done(T),
     /// Certainly nothing: a look need not take the lock. Not for an operation that was told to
     /// attempt again, and has noted that.
@@ -39,7 +39,7 @@ impl<T> Unlocked<T> {
 /// Most methods are called under the lock of the queue, so none of them runs foreign code; wakers
 /// included: waiters that were served are resumed after the lock. A panic in `is_ready`, `offer`,
 /// `place` or `retract` may end the process, since other arms of a select may be registered then. A
-/// fiber's wait in `is_ready`, `offer` or `place` is refused as if it were cancelled, for the same
+/// fiber's wait in `is_ready`, `offer` or `place` is refused like a cancelled one, for the same
 /// reason.
 ///
 /// A wait calls them in this order:
@@ -53,23 +53,23 @@ impl<T> Unlocked<T> {
 /// ```
 ///
 /// The offer follows the attempt under the same lock. An arm of a choice lets go of the lock in
-/// between, and takes it again with `is_ready`, before the offer. After `retract` a wait may begin
-/// anew.
+/// between, and takes the lock again with `is_ready`, before the offer. After `retract` a wait may
+/// begin anew.
 ///
 /// Where nothing is brought and nothing can be lost, [`WaitQueue::source`] makes an operation of
 /// two closures. `examples/exchange.rs` has one that brings a value, meets a partner, and takes its
-/// value back if it was cancelled.
+/// value back after a cancellation.
 pub trait Operation<S, T, const LISTS: usize = 1> {
-    /// What it yields.
+    /// The output.
     type Output;
 
-    /// The way to do it without the lock, if there is one. Not called under it.
+    /// The way without the lock, if there is one. Not called under the lock.
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
         Unlocked::Look
     }
 
-    /// Takes effect if it can, and serves the waiters that can go on because of it.
+    /// Takes effect if possible, and serves the waiters that can go on then.
     fn attempt(&mut self, queue: &mut Guard<'_, S, T, LISTS>) -> Option<Self::Output>;
 
     /// Whether an attempt would succeed. If not, the operation joins its list next, under the same
@@ -83,32 +83,31 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
         (0, false)
     }
 
-    /// What it brings: in its slot while it waits. By default nothing.
+    /// The value to bring: in the slot during the wait. By default nothing.
     #[inline]
     fn offer(&mut self) -> Option<T> {
         None
     }
 
-    /// Has left its list without being served: takes back what it brought, and mends what the state
-    /// says of the waiters.
+    /// Has left its list without being served: takes its value back, and mends the state's record
+    /// of the waiters.
     #[inline]
     fn retract(&mut self, _offered: Option<T>, _queue: &mut Guard<'_, S, T, LISTS>) {}
 
-    /// Was served: what is in its slot now. `None` is to attempt again.
+    /// Was served: `slot` is its content now. `None` is to attempt again.
     fn commit(&mut self, slot: Option<T>) -> Option<Self::Output>;
 
-    /// Was served, and its waiter has gone: undoes that, and serves the next waiter. What it
-    /// returns is dropped after the lock.
+    /// Was served, and its waiter has gone: undoes that, and serves the next waiter. The returned
+    /// value is dropped after the lock.
     fn give_back(&mut self, slot: Option<T>, queue: &mut Guard<'_, S, T, LISTS>) -> Option<T>;
 }
 
-/// An [`Operation`] that brings a value, and has it still, or again, as long as it has not taken
-/// effect.
+/// An [`Operation`] that brings a value, and has that value still, or again, before taking effect.
 pub trait Brings {
-    /// What it brings.
+    /// The value's type.
     type Value;
 
-    /// The value, unless it has gone.
+    /// The value, unless gone.
     fn into_value(self) -> Option<Self::Value>;
 }
 
@@ -121,7 +120,7 @@ pub struct Waiting<'a, O, S, T, const LISTS: usize = 1> {
 }
 
 impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, LISTS> {
-    /// The operation, with what it has taken back if it was cancelled.
+    /// The operation, with the value that a cancelled one has taken back.
     #[inline]
     pub fn into_operation(self) -> O {
         self.operation
@@ -144,7 +143,7 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
     }
 
     /// # Safety
-    /// The slot stays in place until it is withdrawn or served, and is in no list.
+    /// The slot stays in place until its withdrawal or service, and is in no list.
     #[inline]
     unsafe fn join(
         own: &WaitQueue<S, T, LISTS>,
@@ -154,7 +153,8 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
         trigger: &Trigger,
         arm: usize,
     ) {
-        // A guard can be exchanged for another queue's, also by an operation that was only lent it.
+        // A guard can be exchanged for another queue's, also by an operation that has only borrowed
+        // the guard.
         assert!(queue.is_of(own), "an operation has put another queue's guard in the place of its own's");
         let (list, front) = operation.place();
         assert!(list < LISTS, "an operation waits in a list that its queue does not have");
@@ -178,8 +178,8 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
 }
 
 impl<O: Operation<S, T, LISTS> + Brings, S, T, const LISTS: usize> Waitable<Waiting<'_, O, S, T, LISTS>> {
-    /// What the operation has brought, unless it has taken effect: for a source that was chosen
-    /// among others [by reference](Waitable::by_ref), and lost.
+    /// The value that the operation has brought, unless that has taken effect: for a source that
+    /// was chosen among others [by reference](Waitable::by_ref), and lost.
     #[must_use]
     pub fn into_value(self) -> Option<O::Value> {
         self.into_source().into_operation().into_value()
@@ -191,9 +191,9 @@ fn no_unwind() -> NoUnwind {
     NoUnwind::new("an operation panicked while it was registered in a queue; the process can't go on")
 }
 
-// SAFETY: a node is reached only while it is in the queue, under the lock, until it was claimed;
-// `withdraw` takes it out under the lock. A value is put into the slot before the claim. Nothing
-// here holds on to the thread: the lock is taken and released within a step.
+// SAFETY: a node is reached only in the queue, under the lock, until its claim; `withdraw` takes
+// the node out under the lock. A value is put into the slot before the claim. Nothing here holds on
+// to the thread: the lock is taken and released within a step.
 unsafe impl<O, S, T, const LISTS: usize> Source for Waiting<'_, O, S, T, LISTS>
 where
     O: Operation<S, T, LISTS>,
@@ -258,7 +258,7 @@ where
 
     unsafe fn withdraw(&mut self, slot: &mut Node<T>) {
         // A slot that was never queued has no trigger, and nothing to take back. Others only read
-        // it, as long as it is not claimed.
+        // the slot, as long as it is not claimed.
         if slot.head.trigger.get().is_null() {
             return;
         }
@@ -266,8 +266,8 @@ where
         let mut queue = self.queue.lock();
         slot.head.trigger.set(ptr::null());
         let list = slot.head.list.get() as usize;
-        // SAFETY: the node is in this list, or was taken out of it under the lock after a refused
-        // claim; the slot is the waiter's then.
+        // SAFETY: the node is in this list, or was taken out under the lock after a refused claim;
+        // the slot is the waiter's then.
         let offered = unsafe {
             let slot = NonNull::from(slot);
             queue.inner().waiters[list].remove(slot.cast::<Head>());
@@ -327,7 +327,7 @@ where
 
     fn give_back(&mut self, slot: Option<T>, queue: &mut Guard<'_, S, T>) -> Option<T> {
         match slot {
-            // A waiter that was only told passes that on: it may have been the only one.
+            // A waiter that was only told passes that on: perhaps no other was told.
             None => {
                 queue.notify_one(0);
                 None
