@@ -6,13 +6,13 @@
 //!
 //! A context knows fibers. So a waiter joins the context by a header of its own, which lies in its
 //! slot and never runs: its scheduler is the one in this file, to which an interrupt is the claim
-//! of the waiter's trigger. The canceller makes it under the context's lock, after it has set the
-//! flag; wakers that it leads to are called when it has released the lock (`context.rs` has them
+//! of the waiter's trigger. The canceller makes that claim under the context's lock, after setting
+//! the flag; wakers of that claim are called after the release of the lock (`context.rs` has them
 //! wait).
 //!
 //! **Commit point**: the claim, or the look that finds the flag. **The race to fear**: a waiter
-//! that looks before the flag is set, and joins after the canceller has passed. It looks under the
-//! lock under which it joins, and the flag is set under that lock.
+//! that looks before the flag is set, and joins after the canceller has passed. The waiter looks
+//! under the lock of its joining, and the flag is set under that lock.
 #![allow(unsafe_code)] // The slot is registered by address.
 
 use crate::cancel::token::CancelToken;
@@ -30,8 +30,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 impl CancelToken {
-    /// Waits until the token is cancelled, and yields what waits under it fail with: a source, for
-    /// a task to await, or for a choice of code that does not run under the token.
+    /// Waits until the token is cancelled, and yields the error of waits under that token: a
+    /// source, for a task to await, or for a choice of code that does not run under the token.
     ///
     /// # Cancellation
     /// *No effect*.
@@ -55,11 +55,12 @@ impl CancelToken {
 }
 
 /// Waits until the caller is asked to finish, or cancelled: the first stage of
-/// [`Scope::cancel_soft`](crate::Scope::cancel_soft). A source; as an arm beside what comes next it
-/// ends a loop that serves.
+/// [`Scope::cancel_soft`](crate::Scope::cancel_soft). A source; as an arm beside the next request
+/// it ends a loop that serves.
 ///
-/// What is asked is what the caller is inside of when it calls this: its scope, or its runtime if
-/// that ends with a grace. On a plain thread, in no scope, it never is ready; nor under a shield.
+/// The request is for the caller's surroundings at this call: its scope, or its runtime if that
+/// ends with a grace. On a plain thread, in no scope, the source never is ready; nor under a
+/// shield.
 ///
 /// # Cancellation
 /// *No effect*.
@@ -125,34 +126,34 @@ pub struct Finishing {
     waits_for: WaitsFor,
 }
 
-/// What a context reaches of a waiter.
+/// The part of a waiter that a context reaches.
 #[derive(Default)]
 pub struct Watch {
-    /// `None` if it is not registered.
+    /// `None` without a registration.
     member: Option<Fiber>,
     trigger: *const Trigger,
     arm: usize,
     context: *const Context,
-    /// Whether it waits for the request to finish.
+    /// Whether this waits for the request to finish.
     is_soft: bool,
-    /// The canceller reaches it while its waiter has a `&mut` to it.
+    /// The canceller reaches it while its waiter has a `&mut`.
     _shared: PhantomPinned,
 }
 
-// SAFETY: while it is registered others read it, under the lock of the context; its waiter changes
-// it before it joins and after it has left.
+// SAFETY: during a registration others read the member, under the lock of the context; its waiter
+// changes it before joining and after leaving.
 unsafe impl Send for Watch {}
 
 impl Watch {
     /// # Safety
-    /// As for [`Source::register`]. It leaves this context before it ends.
+    /// As for [`Source::register`]. The waiter leaves this context before its end.
     unsafe fn join(&mut self, context: &Context, is_soft: bool, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         (self.trigger, self.arm, self.context, self.is_soft) = (trigger, arm, context, is_soft);
         // SAFETY: there is no context.
         self.member = Some(unsafe { WATCHES.header(ptr::null()) });
         let watch = ptr::from_ref(&*self);
         let joined = self.member.as_ref().is_some_and(|member| {
-            // SAFETY: this is its scheduler. It stays in place until it has left.
+            // SAFETY: this is its scheduler. The header stays in place until it has left.
             unsafe {
                 member.set_host(watch.cast());
                 context.add_member_unless(is_soft, NonNull::from(member))
@@ -165,19 +166,20 @@ impl Watch {
         Err(trigger.retreat())
     }
 
-    /// Leaves the context, if it has joined.
+    /// Leaves the context, after a joining.
     fn leave(&mut self) {
         if let Some(member) = &self.member {
-            // SAFETY: it is a member since `join`, in place, and its source keeps the context.
+            // SAFETY: the header is a member since `join`, in place, and its source keeps the
+            // context.
             unsafe { (*self.context).remove_member(NonNull::from(member)) };
             self.member = None;
         }
     }
 }
 
-// SAFETY: the slot is reached under the lock of the context, and only before it has left that,
-// which each step does that ends the registration; the canceller goes on from a member before it
-// claims, and the claim's resume is its last use. The steps run no foreign code.
+// SAFETY: the slot is reached under the lock of the context, and only before leaving that, which
+// each step does that ends the registration; the canceller goes on from a member before the claim,
+// and the claim's resume is its last use. The steps run no foreign code.
 unsafe impl Source for Cancellation {
     type Output = Cancelled;
     type Slot = Watch;
@@ -214,7 +216,7 @@ unsafe impl Source for Cancellation {
     }
 }
 
-// SAFETY: as for `Cancellation`. Without a context it is registered nowhere, and nobody claims.
+// SAFETY: as for `Cancellation`. Without a context there is no registration, and nobody claims.
 unsafe impl Source for Finishing {
     type Output = ();
     type Slot = Watch;
@@ -269,7 +271,7 @@ unsafe impl StandIn for Watches {
         let claimed = unsafe {
             let watch = &*fiber.as_ref().host().cast::<Watch>();
             if !watch.is_soft && !(*watch.context).is_cancelled() {
-                // It is asked to finish, which this one does not wait for.
+                // The context is asked to finish, which this one does not wait for.
                 return;
             }
             (*watch.trigger).claim(watch.arm)

@@ -1,4 +1,4 @@
-//! Cancellation as its users see it: deadlines, shields, and cleanup that may wait.
+//! Cancellation for its users: deadlines, shields, and cleanup that may wait.
 //!
 //! Used by applications, and by every operation that must be finished once it was begun. The error
 //! [`Cancelled`](crate::Cancelled), the tokens and the tree behind them are in `tree`.
@@ -19,10 +19,10 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs `f` where the caller's cancellation does not show; it shows again afterwards.
+/// Runs `f` where the caller's cancellation does not show; afterwards it shows again.
 ///
-/// For work that must be finished once it was begun: answer the request, write the record. Fibers
-/// that `f` spawns into scopes of its own are shielded with it. It has no end of its own: see
+/// For work that must be finished once begun: answer the request, write the record. Fibers that `f`
+/// spawns into scopes of its own are shielded, too. A shield has no end of its own: see
 /// [`shield_for`].
 ///
 /// # Examples
@@ -36,12 +36,12 @@ pub fn shield<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// As [`shield`], for as long as `budget`: when that is used up, waits in `f` fail with a
-/// [`Cancelled`](crate::Cancelled) whose reason is [`Overran`], which says where the budget was
+/// [`Cancelled`](crate::Cancelled) with [`Overran`] for a reason, which says where the budget was
 /// given, and to which fiber.
 ///
-/// Shields inside of it, with a budget or without, end with it, too, at the latest: of nested
+/// Shields inside, with a budget or without, end at that time, too, at the latest: of nested
 /// budgets the smallest counts. So cleanup that calls other cleanup is over in its time. A budget
-/// beyond what the clock can show is none; one of zero is used up from the start.
+/// beyond the end of the clock is none; one of zero is used up from the start.
 ///
 /// # Examples
 ///
@@ -70,18 +70,18 @@ pub(crate) fn shield_at<R>(budget: Duration, at: &'static Location<'static>, f: 
     }
 }
 
-/// Runs `body`, and then `cleanup`, whichever way `body` ends. The cleanup is shielded, and it may
-/// wait, even after a panic of the body, which goes on after it.
+/// Runs `body`, and then `cleanup`, whichever way `body` ends. The cleanup is shielded, and may
+/// wait, even after a panic of the body, which goes on afterwards.
 ///
-/// A `Drop` can do less: while a panic unwinds through it, a fiber can't wait.
+/// A `Drop` can do less: while a panic unwinds through a `Drop`, a fiber can't wait.
 ///
 /// # Cancellation
-/// The body sees it; the cleanup does not.
+/// The body sees the cancellation; the cleanup does not.
 ///
 /// # Panics
-/// With the body's panic if it panicked, or with the cleanup's. If both did, and both have a
-/// message: with a message that says both. Otherwise with the body's payload, and the cleanup's
-/// message goes to the standard error.
+/// With the body's panic, or with the cleanup's. If both did, and both have a message: with a
+/// message that says both. Otherwise with the body's payload, and the cleanup's message goes to the
+/// standard error.
 ///
 /// # Examples
 ///
@@ -121,21 +121,21 @@ fn both(first: Payload, second: Payload) -> Payload {
     }
 }
 
-/// Runs `f`, and cancels what is inside of it when `limit` has passed: waits in it then fail with a
+/// Runs `f`, and cancels the waits inside when `limit` has passed: these then fail with a
 /// [`Cancelled`](crate::Cancelled) that [timed out](crate::Cancelled::timed_out).
 ///
-/// The call returns what `f` returns, whether or not the time was over by then; so nothing that `f`
-/// has obtained is lost. A limit beyond what the clock can show is none. The clock is that of the
-/// caller's scheduler.
+/// The call returns the result of `f`, also after the end of the time; so nothing that `f` has
+/// obtained is lost. A limit beyond the end of the clock is none. The clock is that of the caller's
+/// scheduler.
 ///
 /// A fiber that is suspended is told by its worker, which looks at the clock between its fibers. A
 /// fiber that computes is told by [`check`](crate::check), and by every operation that can wait:
 /// each looks at the clock inside of a `timeout`.
 ///
-/// The end of the time is a cancellation, and so it is sticky: each further wait in `f` fails at
-/// once. An I/O error says so by [`Cancelled::caused`](crate::Cancelled::caused), which is `false`
-/// for a time-out that was set on a socket, although both are of kind `TimedOut`; a loop that goes
-/// on after a time-out asks for it.
+/// The end of the time is a cancellation, and so sticky: each further wait in `f` fails at once. An
+/// I/O error says so by [`Cancelled::caused`](crate::Cancelled::caused), which is `false` for a
+/// time-out that was set on a socket, although both are of kind `TimedOut`; a loop that goes on
+/// after a time-out asks for that.
 ///
 /// # Cancellation
 /// The caller's cancellation shows inside as well, and the one that comes first gives the reason.
@@ -179,7 +179,7 @@ pub fn deadline<T>(at: Option<Instant>, f: impl FnOnce() -> T) -> T {
     inside_deadline(at, timers, now, f)
 }
 
-/// Runs `f` until `at`, by these timers, whose clock has just shown `now`.
+/// Runs `f` until `at`, by these timers; their clock has just shown `now`.
 fn inside_deadline<T>(at: Instant, timers: Timers, now: Instant, f: impl FnOnce() -> T) -> T {
     let context = Context::nest(Some((at, timers.clone())), None);
     let is_past = at <= now;

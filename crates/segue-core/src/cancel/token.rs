@@ -1,6 +1,6 @@
 //! The right to cancel.
 //!
-//! Used by applications, scopes and runtimes. The tree behind it is in `context.rs`.
+//! Used by applications, scopes and runtimes. The tree behind tokens is in `context.rs`.
 
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Reason;
@@ -9,14 +9,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The right to cancel: whatever [runs](CancelToken::run) under it, or the scope that it is of.
-/// From anywhere and at any time.
+/// The right to cancel: all that [runs](CancelToken::run) under the token, or its scope. From
+/// anywhere and at any time.
 ///
-/// Clones are the same token. It may outlive what it cancels, and then has no effect.
+/// Clones are the same token. A token may outlive its fibers, and then has no effect.
 ///
 /// # Examples
 ///
-/// To cancel what a fiber does, with an error of your choice. (A fiber that is spawned
+/// To cancel the work of a fiber, with an error of your choice. (A fiber that is spawned
 /// [`cancellable`](crate::Builder::cancellable) has such a token in its handle.)
 ///
 /// ```
@@ -42,23 +42,23 @@ impl CancelToken {
         Self(Context::alone())
     }
 
-    /// Runs `f` so that this token cancels it, as the caller's own cancellation does.
+    /// Runs `f` so that this token cancels the waits of `f`, as the caller's own cancellation does.
     ///
     /// # Cancellation
-    /// It shows inside; what `f` returns is returned.
+    /// The cancellation shows inside; the result of `f` is returned.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         self.0.run_following(f)
     }
 
-    /// Runs `f` so that this token alone cancels it, or asks it to finish: the caller's own
-    /// cancellation does not show, as in a [`shield`](crate::shield()).
+    /// Runs `f` so that this token alone cancels the waits of `f`, or asks `f` to finish: the
+    /// caller's own cancellation does not show, as in a [`shield`](crate::shield()).
     ///
-    /// For work that must be finished once it was begun, but not at any price. A token that was
-    /// [made](Self::new) for it costs as little as a shield.
+    /// For work that must be finished once begun, but not at any price. A token that was
+    /// [made](Self::new) for that costs as little as a shield.
     ///
     /// # Cancellation
-    /// The token's shows inside, and the budget of a [shield](crate::shield_for) around; what `f`
-    /// returns is returned.
+    /// The token's shows inside, and the budget of a [shield](crate::shield_for) around; the result
+    /// of `f` is returned.
     ///
     /// # Examples
     ///
@@ -91,23 +91,23 @@ impl CancelToken {
         self.0.cancel(Some(Reason::new(reason)));
     }
 
-    /// Asks everything under the token to finish, and cancels nothing: what
-    /// [looks](crate::is_finishing), or [waits](crate::finishing_source) for it, ends in its own
-    /// time. Never waits; again has no effect.
+    /// Asks everything under the token to finish, and cancels nothing: code that
+    /// [looks](crate::is_finishing), or [waits](crate::finishing_source) for the request, ends in
+    /// its own time. Never waits; again has no effect.
     ///
-    /// [`cancel_soft`](Self::cancel_soft) cancels what does not end.
+    /// [`cancel_soft`](Self::cancel_soft) cancels the rest.
     pub fn ask_to_finish(&self) {
         preemption_point();
         self.0.ask_to_finish();
     }
 
-    /// [Asks](Self::ask_to_finish) everything under the token to finish, and cancels what is not
-    /// over after `grace`, as [`Scope::cancel_soft`](crate::Scope::cancel_soft) does: the reason
-    /// says so, and names the fibers that are there still. Never waits.
+    /// [Asks](Self::ask_to_finish) everything under the token to finish, and cancels the rest after
+    /// `grace`, as [`Scope::cancel_soft`](crate::Scope::cancel_soft) does: the reason says so, and
+    /// names the fibers that are there still. Never waits.
     ///
-    /// A grace of zero is none; one beyond what the clock can show does not end. Asked again, the
-    /// grace that ends first counts. It ends also when this token is dropped meanwhile, as long as
-    /// something runs under it.
+    /// A grace of zero is none; one beyond the end of the clock does not end. Asked again, the
+    /// grace that ends first counts. The grace ends also after a drop of this token, as long as
+    /// something runs under the token.
     ///
     /// # Panics
     /// If the process can't start the thread that measures the time of plain threads.
@@ -130,14 +130,14 @@ impl CancelToken {
         self.0.cancel_soft(grace);
     }
 
-    /// The names of fibers that have waited under it and are there still: of at most so many.
-    /// Fibers under a shield are not among them. Never waits.
+    /// The names of fibers that have waited under the token and are there still: of at most so
+    /// many. Fibers under a shield are not among them. Never waits.
     #[must_use]
     pub fn names(&self, most: usize) -> Vec<String> {
         self.0.names(most)
     }
 
-    /// Whether it was requested.
+    /// Whether a cancellation was requested.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()

@@ -6,13 +6,13 @@
 //! # The idea
 //!
 //! A poll is a closure that has not started: so each poll is a job, which goes where such jobs go,
-//! and which any worker may start. While the task waits it has no stack, and between two polls it
-//! may move to another thread, for which the compiler checks that the future is `Send`. It differs
-//! from a fiber's task only in that its job may come back: a poll that yields nothing leaves the
-//! same job to the waker.
+//! and which any worker may start. In a wait the task has no stack, and between two polls the task
+//! may move to another thread, for which the compiler checks that the future is `Send`. An async
+//! task differs from a fiber's task only in that its job may come back: a poll that yields nothing
+//! leaves the same job to the waker.
 //!
-//! Wakers share a *ring*, which outlives the task: one word that says what a wake has to do, and
-//! the address of the job's header.
+//! Wakers share a *ring*, which outlives the task: one word that tells a wake its action, and the
+//! address of the job's header.
 //!
 //! # States of the ring
 //!
@@ -31,19 +31,19 @@
 //! made the transition to QUEUED may touch it.
 //!
 //! **Commit point** of the task: the claim of `done`, as for fibers. **Cancellation**: at its first
-//! `Pending` the task joins the context that it was spawned in, by a header that is never
-//! suspended; an interrupt is a wake, and a poll that finds the context cancelled drops the future
-//! instead of polling it. It leaves the context before it ends. **The race to fear**: a wake that
-//! comes while the poll is about to return. It meets POLLING, and then the poll does not find that;
-//! or IDLE, and then it queues the job itself. The poll touches nothing of the task after IDLE,
-//! since another thread may have ended it by then.
+//! `Pending` the task joins the context of its spawn, by a header that is never suspended; an
+//! interrupt is a wake, and a poll that finds the context cancelled drops the future instead of
+//! polling it. The task leaves that context before its end. **The race to fear**: a wake that comes
+//! while the poll is about to return. Such a wake meets POLLING, and then the poll does not find
+//! that; or IDLE, and then the wake queues the job itself. The poll touches nothing of the task
+//! after IDLE, since another thread may have ended the task by then.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the poll's exchange to IDLE | the wake's exchange to QUEUED, and by the job the next poll | the future as the last poll has left it |
-//! | the wake's exchange, also one that changes nothing | the exchange to POLLING of the next poll | what was done before the wake |
+//! | the poll's exchange to IDLE | the wake's exchange to QUEUED, and by the job the next poll | the future's state after the last poll |
+//! | the wake's exchange, also one that changes nothing | the exchange to POLLING of the next poll | the work before the wake |
 // The future is polled in place, in the allocation that its job and its handle share.
 #![allow(unsafe_code)]
 
@@ -78,10 +78,10 @@ const WOKEN: u8 = 2;
 const IDLE: u8 = 3;
 const OVER: u8 = 4;
 
-/// How many bytes of a task are fetched before it is polled: most of a small one.
+/// The bytes of a task that are fetched before its poll: most of a small one.
 const FETCHED: usize = 640;
 
-/// What wakers share.
+/// The part that wakers share.
 struct Ring {
     state: AtomicU8,
     header: NonNull<JobHeader>,
@@ -96,7 +96,7 @@ unsafe impl Sync for Ring {}
 impl Ring {
     /// The job runs.
     fn begin(&self) {
-        // An exchange, and not a store: it acquires what was done before wakes that found QUEUED.
+        // An exchange, and not a store: this acquires the work before wakes that found QUEUED.
         self.state.swap(POLLING, Ordering::Acquire);
     }
 
@@ -106,8 +106,8 @@ impl Ring {
     fn rest(&self) -> bool {
         let rests = self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if !rests {
-            // An exchange, and not a store: what wakes have released that found WOKEN since stays
-            // in the word, for `begin`.
+            // An exchange, and not a store: the releases of wakes that found WOKEN since stay in
+            // the word, for `begin`.
             self.state.swap(QUEUED, Ordering::Relaxed);
         }
         rests
@@ -116,10 +116,10 @@ impl Ring {
     /// # Safety
     /// The caller has made the transition to QUEUED.
     unsafe fn queue(&self) {
-        // SAFETY: by the states the task is there, has no other job, and nobody else touches it;
-        // the header is the first field of its work.
+        // SAFETY: by the states the task is there, has no other job, and nobody else touches the
+        // task; the header is the first field of its work.
         let job = unsafe { Job::from_raw(self.header) };
-        // It is polled within a few turns, and may have waited for long.
+        // The next poll comes within a few turns, after perhaps a long wait.
         prefetch_bytes(self.header.as_ptr(), FETCHED);
         barrier(WaitsFor::new("the wake-up of a task"), || self.spawner.spawn(job));
     }
@@ -136,8 +136,7 @@ impl std::task::Wake for Ring {
             let to = match state {
                 IDLE => QUEUED,
                 POLLING => WOKEN,
-                // The wake must be seen by the poll that will come, so what came before it is
-                // released all the same.
+                // The next poll must see the wake, so the earlier work is released all the same.
                 other => other,
             };
             match self.state.compare_exchange_weak(state, to, Ordering::AcqRel, Ordering::Relaxed) {
@@ -150,11 +149,11 @@ impl std::task::Wake for Ring {
     }
 }
 
-/// What an async task has in place of a closure.
+/// The future that an async task has in place of a closure.
 pub(crate) struct Polls<F> {
     future: F,
     spawner: Arc<dyn Spawn + Send + Sync>,
-    /// What the fiber of each poll is to have.
+    /// The settings of each poll's fiber.
     given: Given,
     /// Made by the first poll.
     ring: Option<Arc<Ring>>,
@@ -162,16 +161,16 @@ pub(crate) struct Polls<F> {
     locals: *mut Locals,
     /// Whether the future was polled.
     began: bool,
-    /// Stands for the task in the context that it was spawned in.
+    /// Stands for the task in the context of its spawn.
     member: Fiber,
     /// Cancellers, and other members, reach the member while a poll has all of this for itself.
     _shared: PhantomPinned,
 }
 
-/// What the output of a future makes of its task, whose result is a `T`.
+/// The result of the task, a `T`, from the output of the future.
 pub(crate) trait Ending<T> {
-    /// Whether the task has begun with the first poll. If not, one that is cancelled where it waits
-    /// never ran; and what it runs in its last poll inherits as a fiber of its family does.
+    /// Whether the task has begun with the first poll. If not, a cancelled one never ran; and its
+    /// code in the last poll inherits as a fiber of its family does.
     const BEGINS_AT_ONCE: bool;
 
     fn into_result(self) -> Result<T, Failed>;
@@ -213,10 +212,10 @@ impl<F: Future> Polls<F> {
         }
     }
 
-    /// Polls the future; `None` if it waits and the context is not cancelled.
+    /// Polls the future; `None` for a wait in a context that is not cancelled.
     ///
     /// # Safety
-    /// The future stays in place until it is dropped there. The family is the task's, or null.
+    /// The future stays in place until its drop there. The family is the task's, or null.
     unsafe fn poll<T>(&mut self, header: NonNull<JobHeader>, family: *const Family) -> Option<Result<T, Failed>>
     where
         F::Output: Ending<T>,
@@ -238,8 +237,8 @@ impl<F: Future> Polls<F> {
         let poll = || __rust_begin_short_backtrace(|| future.poll(&mut Context::from_waker(&waker)));
         let inherits = || match F::Output::BEGINS_AT_ONCE {
             true => poll(),
-            // SAFETY: as the caller promises; the family counts the task, and what it hands down
-            // outlives it.
+            // SAFETY: as the caller promises; the family counts the task, and the values that it
+            // hands down outlive the task.
             false => unsafe { chain::inherit(family.as_ref().map_or(Heritage::NONE, |family| family.heritage), poll) },
         };
         match catch_unwind(AssertUnwindSafe(inherits)) {
@@ -248,7 +247,7 @@ impl<F: Future> Polls<F> {
             Ok(Poll::Pending) => {}
         }
         // The fiber of this poll ends, and the task is a member in its stead, from the first time
-        // on: of the context that it was spawned in, wherever this poll runs.
+        // on: of the context of its spawn, for a poll anywhere.
         if self.member.host().is_null() {
             // SAFETY: `ASYNC` is its scheduler; the ring is dropped after the member has left its
             // context.
@@ -271,7 +270,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
     unsafe fn run(this: NonNull<Self>) {
         let task = this.cast::<Task<Polls<F>, T>>();
         // SAFETY: the job has the task to itself. The future is in the task's allocation until
-        // `over` drops it.
+        // `over` drops that.
         let ended = unsafe {
             let polls = (*task.as_ref().closure.get()).as_mut().expect("it has not ended");
             let ended = polls.poll(this.cast(), task.cast::<Head<T>>().as_ref().family());
@@ -286,7 +285,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
             ended
         };
         if let Some(result) = ended {
-            // SAFETY: the poll has ended the task, and nobody else has it.
+            // SAFETY: the poll has ended the task, and nobody else has the task.
             unsafe { over(task, result, true) };
         }
     }
@@ -317,7 +316,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
         // None if this is the fiber of a poll, which has them.
         let kept = (*closure).as_ref().map_or(ptr::null_mut(), |polls| polls.locals);
         let end = || {
-            // Where it is, since it is pinned; foreign code.
+            // In place, since the future is pinned; foreign code.
             let dropped = caught(|| *closure = None);
             match result {
                 Err(Failed::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
@@ -335,11 +334,11 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
             if retires {
                 locals::end(note);
             } else {
-                // What it was to begin with, or to go on with.
+                // The future to begin with, or to go on with.
                 task::discard_inherited(head);
                 locals::discard(kept, note);
             }
-            // What nobody takes is dropped inside of the context.
+            // A value that nobody takes is dropped inside of the context.
             task::settle(head, task::free::<Polls<F>, T>)
         };
         let settled = if retires { here::retire_ended(end) } else { task::within_context(head, end) };

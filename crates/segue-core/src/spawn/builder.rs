@@ -1,4 +1,4 @@
-//! What a spawner says of the fiber to be: its name, attributes and stack.
+//! A spawner's settings for the fiber to be: its name, attributes and stack.
 //!
 //! Used by applications and by schedulers.
 #![allow(unsafe_code)] // Fibers belong to families, which have to outlive them.
@@ -39,7 +39,7 @@ impl Builder {
     }
 
     /// The name that reports and failures give to the fiber. Where no scheduler is, and each fiber
-    /// is a thread, the thread has it, too.
+    /// is a thread, the thread has that name, too.
     pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
         self.0.name = Some(Box::new(name.into()));
         self
@@ -52,7 +52,7 @@ impl Builder {
         self
     }
 
-    /// The fiber's attribute of this type; of the other types it carries what the caller does.
+    /// The fiber's attribute of this type; of the other types the fiber has the caller's.
     pub fn attribute<A: Attribute>(mut self, value: A) -> Self {
         self.0 = self.0.or_inherited();
         let attributes = Attributes(self.0.attributes.take().unwrap_or_default());
@@ -60,8 +60,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes of its stack the fiber can use, at least, in place of what its scheduler
-    /// gives all of its fibers: rounded up to a power of two. Memory is taken for what is used.
+    /// How many bytes of its stack the fiber can use, at least, in place of its scheduler's size
+    /// for all fibers: rounded up to a power of two. Memory is taken for the used part.
     ///
     /// Its children have stacks of the usual size. Async tasks have none.
     ///
@@ -117,7 +117,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: a runtime calls `complete` before it ends, and the closure borrows nothing.
+        // SAFETY: a runtime calls `complete` before its end, and the closure borrows nothing.
         with_origin(|origin| unsafe { origin.spawn(origin.family, self.0, f) })
     }
 
@@ -140,8 +140,8 @@ impl Builder {
         if scope.is_late() {
             return scope.spawn_late(self.0, f);
         }
-        // SAFETY: the family is in the frame of `scope`, which completes it before it returns,
-        // however the body ends; what lives for 'scope lives until then.
+        // SAFETY: the family is in the frame of `scope`, which completes the family before its
+        // return, after any end of the body; values that live for 'scope live until then.
         with_origin(|origin| unsafe { origin.spawn(Some(&scope.family), self.0, f) })
     }
 

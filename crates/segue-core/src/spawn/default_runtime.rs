@@ -1,7 +1,7 @@
 //! Where a caller's jobs go: to the scheduler of its fiber, else to the default runtime, else to a
 //! thread each.
 //!
-//! Used by `scope`, and by the umbrella crate, which says what the default is.
+//! Used by `scope`, and by the umbrella crate, which sets the default.
 #![allow(unsafe_code)] // A family is reached by its address.
 
 use crate::contract::current;
@@ -23,17 +23,18 @@ pub(crate) struct Origin<'a> {
     /// `None` on a plain thread.
     fiber: Option<&'a Fiber>,
     spawner: &'a dyn Spawn,
-    /// What the caller detaches belongs to it.
+    /// The family of fibers that the caller detaches.
     pub(crate) family: Option<&'a Family>,
     family_stays: Stays,
 }
 
-/// How long the family of a caller is in place, for what the caller does not wait for.
+/// How long the family of a caller is in place, for fibers that the caller does not wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stays {
-    /// It is static.
+    /// A static family.
     Always,
-    /// As long as the caller's scheduler has its jobs, if that keeps it (`Scheduler::keeps`).
+    /// As long as the caller's scheduler has its jobs, if that scheduler keeps the family
+    /// (`Scheduler::keeps`).
     WithScheduler,
     Unknown,
 }
@@ -45,8 +46,9 @@ impl<'a> Origin<'a> {
         Self { spawner, family_stays, ..self }
     }
 
-    /// The family of what a new member of `family` detaches: the caller's, unless that may end
-    /// before the member does. (A fiber of a run inside of a scope's body spawns in that scope.)
+    /// The family of fibers that a new member of `family` detaches: the caller's, unless that may
+    /// end before the member does. (A fiber of a run inside of a scope's body spawns in that
+    /// scope.)
     #[inline(always)]
     fn detached(&self, family: Option<&Family>) -> *const Family {
         let own = address(self.family);
@@ -64,17 +66,17 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Why the caller can't wait, if it is a fiber that must not, since it panics for one.
+    /// Why the caller can't wait, if the caller is a fiber that must not, for instance in a panic.
     pub(crate) fn must_not_suspend(&self) -> Option<Cancelled> {
         self.fiber.filter(|fiber| fiber.must_not_suspend()).map(Fiber::refused)
     }
 
     /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that
-    /// panics: it could not wait for the job, so it runs it.
+    /// panics: such a caller can't wait for the job, and runs it.
     ///
     /// # Safety
-    /// The family is [completed](Family::complete) before what the closure and its result borrow
-    /// ends.
+    /// The family is [completed](Family::complete) before the end of the data that the closure and
+    /// its result borrow.
     #[inline(always)] // There are two for each closure, one of which is cold.
     pub(crate) unsafe fn spawn<F, T>(&self, family: Option<&Family>, given: Given, f: F) -> JoinHandle<T>
     where
@@ -102,7 +104,7 @@ impl<'a> Origin<'a> {
     where
         F: FnOnce() -> T,
     {
-        // SAFETY: as in `spawn`. The job stays here: a scheduler that takes it makes a fiber of it.
+        // SAFETY: as in `spawn`. The job stays here: a scheduler that takes the job makes a fiber.
         let (job, handle) = unsafe {
             let detached = self.detached(Some(family));
             task::new_here(f, given, address(Some(family)), detached, locals::inherited_from(self.fiber))
@@ -150,8 +152,8 @@ fn run_in_place(job: Job, family: &Family) {
     family.enter_context(|| job.run());
 }
 
-/// Starts the default runtime, or finds it started: its spawner, and the family of what is detached
-/// there.
+/// Starts the default runtime, or finds a started one: its spawner, and the family of fibers
+/// detached there.
 pub type StartDefault = fn() -> (&'static dyn Spawn, &'static Family);
 
 static DEFAULT: OnceLock<StartDefault> = OnceLock::new();
@@ -159,7 +161,7 @@ static DEFAULT: OnceLock<StartDefault> = OnceLock::new();
 /// Says where plain threads spawn. The first call counts; `start` is called at each spawn, and is
 /// to start the runtime once.
 pub fn set_default(start: StartDefault) {
-    // The first caller keeps it.
+    // The first caller keeps the runtime.
     let _ = DEFAULT.set(start);
 }
 
@@ -170,7 +172,7 @@ pub fn default_spawner() -> &'static dyn Spawn {
     &Default
 }
 
-/// Asks for the default runtime at each spawn, since it starts late.
+/// Asks for the default runtime at each spawn, since that starts late.
 struct Default;
 
 impl Spawn for Default {
@@ -195,8 +197,8 @@ pub fn has_default() -> bool {
     DEFAULT.get().is_some()
 }
 
-/// Calls `f` with where the caller spawns. Once: `f` carries what is spawned, which is to stay in
-/// registers.
+/// Calls `f` with where the caller spawns. Once: `f` carries the closure to spawn, which is to stay
+/// in registers.
 #[inline(always)]
 pub(crate) fn with_origin<R>(f: impl FnOnce(Origin<'_>) -> R) -> R {
     current::with_running(|fiber| {

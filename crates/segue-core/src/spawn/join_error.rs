@@ -13,9 +13,9 @@ use std::{fmt, io};
 
 /// Why a join has no result.
 ///
-/// `H` is the [`JoinHandle`](crate::JoinHandle) where the join has used it up; `?` drops it where a
-/// `JoinError` without one is returned. An `.await` is not cancelled by an error, so it has none to
-/// give back.
+/// `H` is the [`JoinHandle`](crate::JoinHandle) where the join has used it up; `?` drops the handle
+/// where a `JoinError` without one is returned. An `.await` is not cancelled by an error, so there
+/// is none to give back.
 ///
 /// # Examples
 ///
@@ -33,23 +33,23 @@ use std::{fmt, io};
 /// ```
 #[derive(Debug)]
 pub enum JoinError<H = ()> {
-    /// The caller's wait was cancelled. What it waited for goes on, and can be joined again.
+    /// The caller's wait was cancelled. The awaited fiber goes on, and can be joined again.
     WaitCancelled(Cancelled, H),
-    /// It was cancelled before it started: its closure, or future, was dropped.
+    /// Cancelled before the start: its closure, or future, was dropped.
     NeverRan(Cancelled),
-    /// It was cancelled where it waited: a task with a future that was dropped. A fiber is not
-    /// ended like that; it returns, or panics.
+    /// Cancelled in a wait: a task with a dropped future. A fiber is not ended like that; a fiber
+    /// returns, or panics.
     Cancelled(Cancelled),
-    /// It panicked. Inside a scope the scope keeps the payload, and this one is the message.
+    /// Panicked. Inside a scope the scope keeps the payload, and this one is the message.
     Panicked(Panic),
 }
 
-/// Why a task has no result, as it says itself.
+/// The reason for a task without a result, from the task itself.
 pub(crate) type Failed = JoinError<Infallible>;
 
 impl<H> JoinError<H> {
-    /// The cancellation because of which there is no result, if it was one: of the wait, or of what
-    /// was waited for. Never waits.
+    /// The cancellation that is the reason for no result, if there was one: of the wait, or of the
+    /// awaited fiber. Never waits.
     #[must_use]
     pub fn cancelled(&self) -> Option<&Cancelled> {
         match self {
@@ -60,7 +60,7 @@ impl<H> JoinError<H> {
         }
     }
 
-    /// Whether there is no result because the wait was cancelled, or what was waited for.
+    /// Whether there is no result because of a cancellation: of the wait, or of the awaited fiber.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled().is_some()
@@ -72,7 +72,7 @@ impl<H> JoinError<H> {
         matches!(self, Self::Panicked(_))
     }
 
-    /// What `std::panic::resume_unwind` takes, if it was a panic.
+    /// The payload for `std::panic::resume_unwind`, after a panic.
     pub fn into_panic(self) -> Option<Box<dyn Any + Send>> {
         match self {
             Self::Panicked(panic) => Some(panic.into_payload()),
@@ -82,9 +82,9 @@ impl<H> JoinError<H> {
 
     /// The cancellation, for a function that returns `Cancelled`: if the fiber panicked, the panic
     /// goes on in the caller, without a second report by the panic hook. If the wait was cancelled,
-    /// the handle is dropped, and what was joined goes on.
+    /// the handle is dropped, and the joined fiber goes on.
     ///
-    /// `?` does not do so by itself, since it would hide that a panic may come out there.
+    /// `?` does not do so by itself, since that would hide a panic that may come out there.
     ///
     /// # Panics
     /// If the fiber did, with its payload; inside a scope, which keeps the payload, with the
@@ -109,7 +109,7 @@ impl<H> JoinError<H> {
         }
     }
 
-    /// The handle, to join again, if it was the wait that was cancelled.
+    /// The handle, to join again, after a cancellation of the wait.
     pub fn into_handle(self) -> Option<H> {
         match self {
             Self::WaitCancelled(_, handle) => Some(handle),
@@ -132,7 +132,7 @@ impl<H> JoinError<H> {
 }
 
 impl JoinError {
-    /// What was caught by `std::panic::catch_unwind`.
+    /// The payload of `std::panic::catch_unwind`.
     #[must_use]
     pub fn panicked(payload: Box<dyn Any + Send>) -> Self {
         Self::Panicked(Panic::new(payload))
@@ -147,13 +147,13 @@ impl From<Cancelled> for JoinError {
 }
 
 impl<T, C> From<JoinError<JoinHandle<T, C>>> for JoinError {
-    /// Drops the handle: what was joined goes on, detached.
+    /// Drops the handle: the joined fiber goes on, detached.
     fn from(error: JoinError<JoinHandle<T, C>>) -> Self {
         error.map_handle(drop)
     }
 }
 
-/// No error says so. It is here for the sentence that the compiler has of `?`, of which it says
+/// No error says so. This variant is here for the compiler's sentence about `?`, of which it says
 /// the label alone.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -200,7 +200,7 @@ impl<H> fmt::Display for JoinError<H> {
 }
 
 impl<H: fmt::Debug> Error for JoinError<H> {
-    /// What the reason of the cancellation comes from: the reason itself is in the message.
+    /// The source of the cancellation's reason: the reason itself is in the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cancelled()?.source()
     }

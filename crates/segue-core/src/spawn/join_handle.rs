@@ -1,7 +1,7 @@
 //! The handle of a fiber or an async task, as users have it: to wait for the result, and to cancel
-//! what was spawned to be cancelled alone.
+//! a fiber that was spawned for a cancellation of its own.
 //!
-//! Used by applications; `task.rs` says which side frees what.
+//! Used by applications; `task.rs` says which side frees which part.
 
 use crate::cancel::shield;
 use crate::cancel::token::CancelToken;
@@ -17,16 +17,17 @@ use crate::wait::source::Waitable;
 use std::error::Error;
 use std::time::Duration;
 
-/// What a join waits for.
+/// The wait of a join.
 const END: &str = "the end of a fiber";
 
 /// Waits for a spawned fiber and takes its result.
 ///
-/// Dropping the handle detaches the fiber: it goes on, and its result is dropped.
+/// Dropping the handle detaches the fiber: the fiber goes on, and its result is dropped.
 ///
-/// The handle of what a [`Cancellable`] has spawned, a `JoinHandle<T, CancelToken>`, can also
-/// cancel it. The others can't: their fibers are cancelled with their scope or runtime, and have
-/// nothing of their own to be cancelled by, which would cost each spawn an allocation.
+/// The handle of a fiber that a [`Cancellable`] has spawned, a `JoinHandle<T, CancelToken>`, can
+/// also cancel that fiber. The others can't: their fibers are cancelled with their scope or
+/// runtime, and have nothing of their own to be cancelled by, which would cost each spawn an
+/// allocation.
 pub struct JoinHandle<T, C = ()> {
     pub(super) handle: Handle<T>,
     pub(super) token: C,
@@ -41,7 +42,7 @@ impl<T> JoinHandle<T> {
 
 impl<T, C> JoinHandle<T, C> {
     /// Suspends the calling fiber, or parks the calling thread, until the fiber has ended, and
-    /// returns what it returned.
+    /// returns its result.
     ///
     /// A fiber that has ended is joined by a cancelled caller, too: its result is there for good.
     ///
@@ -81,7 +82,7 @@ impl<T, C> JoinHandle<T, C> {
     ///
     /// # Cancellation
     /// The fiber goes on, detached, as if the handle had been dropped: also if another arm is
-    /// chosen. A choice [by reference](Waitable::by_ref) leaves the source, and with it the
+    /// chosen. A choice [by reference](Waitable::by_ref) leaves the source with its
     /// [handle](Joining::into_handle).
     ///
     /// # Examples
@@ -113,7 +114,7 @@ impl<T, C> JoinHandle<T, C> {
 }
 
 impl<T> JoinHandle<T, CancelToken> {
-    /// Requests that the fiber stop. Never waits; after its end it has no effect on it.
+    /// Requests that the fiber stop. Never waits; without effect after its end.
     pub fn cancel(&self) {
         self.token.cancel();
     }
@@ -124,14 +125,14 @@ impl<T> JoinHandle<T, CancelToken> {
         self.token.cancel_with(reason);
     }
 
-    /// Requests that the fiber stop, and waits until it has.
+    /// Requests that the fiber stop, and waits for its end.
     ///
     /// # Cancellation
     /// *No effect*: the wait is not cut short, as under a [`shield`].
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] if it panicked; [`JoinError::NeverRan`] if it was cancelled, with
-    /// its scope or runtime, before it started. A fiber that is panicking can't wait: then the
+    /// [`JoinError::Panicked`] after a panic; [`JoinError::NeverRan`] after a cancellation, with
+    /// its scope or runtime, before the start. A fiber that is panicking can't wait: then the
     /// handle comes back.
     ///
     /// # Examples
@@ -158,7 +159,7 @@ impl<T> JoinHandle<T, CancelToken> {
         joined.map_err(|error| error.map_handle(|handle| Self { handle, token }))
     }
 
-    /// What cancels the fiber, and whatever else runs under it.
+    /// The token that cancels the fiber, and all else that runs under that token.
     #[must_use]
     pub fn token(&self) -> &CancelToken {
         &self.token

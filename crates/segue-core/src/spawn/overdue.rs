@@ -5,15 +5,15 @@
 //!
 //! # The idea
 //!
-//! A scope can't see what its body returns. So an `Err` that leaves the body by `?` cancels nobody,
-//! and a program that was to end hangs without a word. It is told here: with the line of the scope,
-//! and with what its fibers wait for.
+//! A scope can't see the value that its body returns. So an `Err` that leaves the body by `?`
+//! cancels nobody, and a program that was to end hangs without a word. This file reports that: with
+//! the line of the scope, and with the waits of its fibers.
 //!
 //! A scope that begins to wait enters itself into a list, in the order of time, as all have the
-//! same limit; it takes its entry out when the wait is over. A thread, the *watcher*, which starts
-//! with the first entry, looks at the front of the list when that is overdue. So an entry costs a
-//! lock and hardly ever a system call: a watcher that has found the list empty sleeps until an
-//! entry wakes it, and any other sleeps until the time of the entry that was the first.
+//! same limit; and takes its entry out at the end of the wait. A thread, the *watcher*, which
+//! starts with the first entry, looks at the front of the list when that is overdue. So an entry
+//! costs a lock and hardly ever a system call: a watcher that has found the list empty sleeps until
+//! an entry wakes the thread, and any other sleeps until the time of the entry that was the first.
 //!
 //! # States of an entry
 //!
@@ -23,11 +23,12 @@
 //! ```
 //!
 //! **The race to fear**: the scope ends while the watcher looks at its fibers. The watcher looks
-//! under the lock of the list, which the scope takes before it ends; fibers are looked at under the
-//! lock of their context, which they take before they end. Nothing is printed under a lock: a
+//! under the lock of the list, which the scope takes before its end; fibers are looked at under the
+//! lock of their context, which they take before their end. Nothing is printed under a lock: a
 //! standard error that nobody reads holds up the watcher alone.
 //!
-//! Scopes of a simulation are not watched: its clock is virtual, and it reports deadlocks itself.
+//! Scopes of a simulation are not watched: its clock is virtual, and the simulator reports
+//! deadlocks itself.
 
 use crate::contract::current::with_running;
 use crate::contract::fiber::Fiber;
@@ -127,7 +128,7 @@ fn look_for_ever(limit: Duration) {
     loop {
         let (reports, pause) = lock().look(limit);
         for report in reports {
-            // Not by `eprintln`, which panics if nobody can read it.
+            // Not by `eprintln`, which panics at a closed stream.
             let _ = io::stderr().write_all(report.as_bytes());
         }
         match pause {
@@ -138,8 +139,8 @@ fn look_for_ever(limit: Duration) {
 }
 
 impl Watch {
-    /// Takes the overdue ones out. Answers with what is to be said of them, and how long until the
-    /// next one may be overdue; `None` if there is none.
+    /// Takes the overdue ones out. Answers with their report, and the time until the next one may
+    /// be overdue; `None` if there is none.
     fn look(&mut self, limit: Duration) -> (Vec<String>, Option<Duration>) {
         let mut reports = Vec::new();
         while let Some(first) = self.waiting.first_entry() {

@@ -1,16 +1,16 @@
-//! Scopes that own what is spawned in them and lend to it, and what is spawned without one.
+//! Scopes that own the fibers spawned inside and lend to them, and spawns without one.
 //!
 //! Used by applications, through `scope`, `spawn` and `Builder`. The [`Family`] knows which owner
-//! waits for which members; `try_scope.rs` has scopes whose fibers may fail.
+//! waits for which members; `try_scope.rs` has scopes of fibers that may fail.
 //!
 //! # The end of a scope
 //!
 //! 1. The body ends.
 //! 2. The last of its fibers ends, and of those that these have spawned.
-//! 3. Its daemons are cancelled, and end. From here on it accepts no fibers.
+//! 3. Its daemons are cancelled, and end. From here on the scope accepts no fibers.
 //! 4. Its hooks run, the last one first.
 //!
-//! A failure at any of these steps cancels what is left, and skips none of them.
+//! A failure at any of these steps cancels the rest, and skips none of them.
 #![allow(unsafe_code)] // Scoped closures are queued beyond what the borrow checker can follow.
 
 use crate::cancel::shield_at;
@@ -43,7 +43,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A block that owns the fibers spawned in it. See [`scope`].
+/// A block that owns the fibers spawned inside. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pub(super) family: Family,
     /// Made for the first daemon or hook.
@@ -55,16 +55,16 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// The scope has no fibers any more.
 pub(super) struct Over;
 
-/// What goes on when the scope's fibers have ended.
+/// The work after the scope's fibers have ended.
 struct Late {
     daemons: Family,
     hooks: Lock<Vec<Hook>>,
 }
 
-/// A part of a scope that fails: what is not returned.
+/// A part of a scope that fails: the part that is not returned.
 pub(super) const DROPPED_VALUE: &str = "the drop of the body's value";
 
-/// What runs at the end of a scope. It may borrow from what the scope may.
+/// A closure that runs at the end of a scope. It may borrow from the same data as the scope.
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
@@ -72,13 +72,13 @@ type Hook = Box<dyn FnOnce() + Send>;
 ///
 /// The fibers run under the caller's scheduler; from a plain thread, under the default one. The
 /// scope is cancelled when its body or one of its fibers panics, when [`Scope::cancel`] is called,
-/// and with the caller's own cancellation. It always waits until the last fiber has ended.
+/// and with the caller's own cancellation. The scope always waits until the last fiber has ended.
 ///
 /// **An `Err` cancels nothing here.** If the body leaves by `?`, the scope waits for its fibers, as
 /// after any other end of the body, and for ever if they serve for ever. Where the body uses `?`,
 /// or fibers return errors, [`try_scope`](crate::try_scope) has the first error cancel the rest. A
 /// debug build reports a scope that has waited for 5 s behind its body: once for each line, on the
-/// standard error, with what its fibers wait for. A body that joins its fibers is not reported. The
+/// standard error, with the waits of its fibers. A body that joins its fibers is not reported. The
 /// variable `SEGUE_SCOPE_REPORT_MS` of the environment sets another limit; 0 is no report.
 ///
 /// # Cancellation
@@ -86,15 +86,15 @@ type Hook = Box<dyn FnOnce() + Send>;
 /// may borrow.
 ///
 /// # Panics
-/// With the first panic of the body, of a fiber, of a hook, or of the drop of what nobody takes
-/// (what a fiber leaves, what was refused, the body's value), after all have ended. If there were
-/// more, and the first has a text, with a text that says all of them; if it has none, with its
-/// payload, and the others go to the standard error. If fibers never started because of it, a line
-/// on the standard error says how many.
+/// With the first panic of the body, of a fiber, of a hook, or of a drop of a value that nobody
+/// takes (a fiber's result, a refused closure, the body's value), after all have ended. If there
+/// were more, and the first has a text, with a text that says all of them; without one, with its
+/// payload, and the others go to the standard error. If fibers never started because of that, a
+/// line on the standard error says how many.
 ///
 /// While the calling fiber is panicking (a scope opened in a `Drop`), and in
-/// [`no_suspend`](crate::no_suspend), each fiber runs in place, at its spawn; a task, and what is
-/// to begin after a delay, is dropped and never runs, for a reason that says so.
+/// [`no_suspend`](crate::no_suspend), each fiber runs in place, at its spawn; a task, and a closure
+/// with a delay, is dropped and never runs, for a reason that says so.
 ///
 /// # Examples
 ///
@@ -125,12 +125,12 @@ where
     })
 }
 
-/// Whether it is the type of a `Result`, as far as its name tells.
+/// Whether this is the type of a `Result`, as far as its name tells.
 fn is_result<T>() -> bool {
     type_name::<T>().starts_with("core::result::Result<")
 }
 
-/// Calls what opens a scope.
+/// Calls the function that opens a scope.
 #[inline]
 pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
     if top().is_null() {
@@ -169,7 +169,7 @@ impl Scope<'_, '_> {
         });
         let watch = || overdue::watch(&family.context, at, is_lost);
         // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
-        // make others in this family after they have ended themselves, and what can asks first.
+        // make others in this family after their own end, and daemons and hooks ask first.
         unsafe { family.complete_members(WaitsFor { what: "the fibers of a scope", at }, watch) };
         if let Some(late) = self.late.get() {
             self.end_late(late, at);
@@ -185,7 +185,7 @@ impl Scope<'_, '_> {
         // SAFETY: this is the owner; from now on the scope's family can't be held, and a daemon is
         // made under a hold alone.
         unsafe { late.daemons.complete_members(WaitsFor { what: "the daemons of a scope", at }, watch) };
-        // A statement of its own: what is matched on would keep the lock.
+        // A statement of its own: a `match` on the call would keep the lock.
         let next = || late.hooks.lock().pop();
         while let Some(hook) = next() {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
@@ -194,7 +194,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// What has gone wrong in it, apart from what was only cancelled.
+    /// The scope's failures, apart from mere cancellations.
     pub(super) fn take_error(&self) -> Option<ScopeError> {
         let mut failures = self.family.failures.lock();
         let error = failures.take()?;
@@ -203,18 +203,18 @@ impl Scope<'_, '_> {
         Some(error.in_place_of(DROPPED_ERROR, echo))
     }
 
-    /// The first error that says only that it was cancelled.
+    /// The first error that only tells of the cancellation.
     pub(super) fn take_echo(&self) -> Option<ScopeError> {
         self.family.failures.lock().take_echo()
     }
 
-    /// Raises what has gone wrong, the first of which was a panic, and says what became of fibers
-    /// that can't say it themselves.
+    /// Raises the failures, of which the first was a panic, and reports the end of fibers that
+    /// can't do so themselves.
     #[cold]
     pub(super) fn raise<T>(&self, body: T, error: ScopeError, at: &Location<'_>) -> ! {
         let error = error.in_place_of(DROPPED_VALUE, body);
         let unstarted = self.family.unstarted.load(Ordering::Relaxed);
-        // Not by `eprintln`, which panics if nobody can read it.
+        // Not by `eprintln`, which panics at a closed stream.
         let mut stderr = io::stderr();
         if unstarted != 0 {
             let were = if unstarted == 1 { "fiber was" } else { "fibers were" };
@@ -242,27 +242,27 @@ impl Scope<'_, '_> {
 
     fn late(&self) -> &Late {
         self.late.get_or_init(|| {
-            // SAFETY: both are parts of the scope, which completes the daemons before it ends.
+            // SAFETY: both are parts of the scope, which completes the daemons before its end.
             let daemons = unsafe { self.family.daemons() };
             Box::new(Late { daemons, hooks: Lock::new(Vec::new()) })
         })
     }
 
     /// Whether there are daemons or hooks, which are no members of the scope's family, and spawn
-    /// under a [hold](Self::hold) of it.
+    /// under a [hold](Self::hold) of that family.
     #[inline(always)]
     pub(super) fn is_late(&self) -> bool {
         self.late.get().is_some()
     }
 
-    /// Sees to it that members can be made until the answer is dropped. An error if there are none
-    /// any more: then what was to be made is [refused](Self::refuse).
+    /// Keeps the family open for members until the drop of the answer. An error if there are none
+    /// any more: then the spawn is [refused](Self::refuse).
     fn hold(&self) -> Result<Held<'_>, Over> {
         self.family.hold().ok_or(Over)
     }
 
-    /// The handle of what comes too late, and is dropped. A panic of that is the scope's, too,
-    /// which looks for failures when the last daemon and the last hook have ended.
+    /// The handle of a spawn that comes too late, and is dropped. A panic of that is the scope's,
+    /// too, which looks for failures when the last daemon and the last hook have ended.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse<V, T>(&self, what: V) -> JoinHandle<T> {
@@ -315,8 +315,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         with_origin(|origin| unsafe { origin.on(on).spawn(Some(&self.family), Given::default(), f) })
     }
 
-    /// As [`spawn`](Self::spawn), for what is not `Send`: the fiber has a stack of this worker from
-    /// the start, and so is never taken by another one. It begins when the caller waits or yields.
+    /// As [`spawn`](Self::spawn), for a closure that is not `Send`: the fiber has a stack of this
+    /// worker from the start, and so is never taken by another one. This fiber begins when the
+    /// caller waits or yields.
     ///
     /// In a fiber that a foreign executor polls, the new fiber runs to its end in the call. Where
     /// there are no such stacks the closure does, as a part of the caller: on a plain thread, or
@@ -412,12 +413,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they
-    /// have. The hook that was added last runs first. It is shielded, and may wait, until `budget`
-    /// is used up: see [`shield_for`](crate::shield_for). Another hook that it adds runs next.
+    /// have. The hook that was added last runs first. The hook is shielded, and may wait, until
+    /// `budget` is used up: see [`shield_for`](crate::shield_for). A further hook that this one
+    /// adds runs next.
     ///
-    /// What it spawns into this scope is refused: it is dropped, and a panic of that is a failure
-    /// of the scope. It may open one of its own. If it panics, that is a failure of the scope, and
-    /// the other hooks run.
+    /// A spawn of the hook into this scope is refused: the closure is dropped, and a panic of that
+    /// is a failure of the scope. A scope of its own is allowed. A panic of the hook is a failure
+    /// of the scope, and the other hooks run.
     ///
     /// # Examples
     ///
@@ -479,7 +481,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// As [`cancel`](Self::cancel), with a reason that they find in their
-    /// [`Cancelled`](crate::Cancelled). It does not fail the scope.
+    /// [`Cancelled`](crate::Cancelled). This does not fail the scope.
     ///
     /// # Examples
     ///
@@ -498,14 +500,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Asks the fibers of this scope, and its body, to [finish](crate::is_finishing), and cancels
     /// those that are still there when `grace` is over. Never waits.
     ///
-    /// Waits go on meanwhile: what serves others learns of it by
-    /// [`finishing_source`](crate::finishing_source) and accepts no more; what never asks is
-    /// cancelled after the grace. Then the reason names the fibers that were not over, if they have
-    /// names. A grace of zero is none; one beyond what the clock can show does not end. Asked
+    /// Waits go on meanwhile: a fiber that serves others learns of the request by
+    /// [`finishing_source`](crate::finishing_source) and accepts no more; a fiber that never asks
+    /// is cancelled after the grace. Then the reason names the fibers that were not over, if they
+    /// have names. A grace of zero is none; one beyond the end of the clock does not end. Asked
     /// again, the grace that ends first counts. The grace is measured by a thread of its own, and
-    /// so ends also while all workers compute; in a simulation it is virtual.
+    /// so ends also while all workers compute; in a simulation the grace is virtual.
     ///
-    /// [`CancelToken::cancel_soft`] does the same to what runs under a token.
+    /// [`CancelToken::cancel_soft`] does the same to the fibers under a token.
     ///
     /// # Examples
     ///
@@ -539,9 +541,10 @@ impl std::fmt::Debug for Scope<'_, '_> {
 
 /// Starts a detached fiber and returns a handle for its result.
 ///
-/// It runs under the caller's scheduler (from a plain thread, under the default one) and belongs to
-/// its runtime: when that ends, the fiber is cancelled and waited for. A fiber of a scope that was
-/// opened elsewhere may outlive the runtime of its spawner; then what it detaches belongs to none.
+/// The fiber runs under the caller's scheduler (from a plain thread, under the default one) and
+/// belongs to its runtime: when that ends, the fiber is cancelled and waited for. A fiber of a
+/// scope that was opened elsewhere may outlive the runtime of its spawner; then its detached fibers
+/// belong to none.
 ///
 /// # Examples
 ///
@@ -559,13 +562,13 @@ where
 
 /// Starts a detached async task next to the fibers, and returns a handle for its result.
 ///
-/// The caller's scheduler polls it, with its workers and its policy, to which each poll is a
-/// closure that has not started: so it may run on another thread each time, and has no stack while
-/// it waits. Code that it calls may also wait as fibers do; then that poll keeps its stack and its
-/// thread.
+/// The caller's scheduler polls the task, with its workers and its policy, to which each poll is a
+/// closure that has not started: so the task may run on another thread each time, and has no stack
+/// in a wait. Code that the task calls may also wait as fibers do; then that poll keeps its stack
+/// and its thread.
 ///
 /// # Cancellation
-/// A task that is cancelled is dropped where it waits, and its handle yields
+/// A cancelled task is dropped in its wait, and its handle yields
 /// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 ///
 /// # Examples

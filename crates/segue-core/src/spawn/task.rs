@@ -3,20 +3,20 @@
 //!
 //! Used by `spawn` and by scopes; schedulers see only the [`Job`].
 //!
-//! # Which side frees it
+//! # The side that frees
 //!
 //! The trigger `done` decides, so that no count is needed. The job signals it when the result is in
-//! place; the handle cancels it when it is dropped. One of the two succeeds. If the signal does,
-//! the handle reads the result and frees; if the cancel does, the job frees. The loser does not
-//! touch the task again. A join that is cancelled decides nothing: the handle is there still, and
-//! joins again.
+//! place; the drop of the handle cancels it. One of the two succeeds. If the signal does, the
+//! handle reads the result and frees; if the cancel does, the job frees. The loser does not touch
+//! the task again. A join that is cancelled decides nothing: the handle is there still, and joins
+//! again.
 //!
 //! | `done` | the job, at its end | the handle |
 //! | --- | --- | --- |
-//! | INITIAL | claims it: the handle frees | drop: cancels it: the job frees |
-//! | WAITING, or linked to the trigger of a choice | claims it, resumes the joiner | is waiting; cancelled: INITIAL again |
+//! | INITIAL | claims: the handle frees | drop: cancels: the job frees |
+//! | WAITING, or linked to the trigger of a choice | claims, resumes the joiner | is waiting; cancelled: INITIAL again |
 //! | TAKEN | has ended | reads the result, frees |
-//! | WAITING, and the joiner's context is cancelled | its claim is refused: resumes the joiner; CANCELLED says that it has ended | joins again, or drops the result |
+//! | WAITING, and the joiner's context is cancelled | its claim is refused: resumes the joiner; CANCELLED says that the task has ended | joins again, or drops the result |
 //! | CANCELLED by the handle | its claim fails: drops the result, inside of its context, and frees | gone |
 #![allow(unsafe_code)] // One allocation behind two thin pointers.
 
@@ -72,13 +72,13 @@ pub(crate) struct Task<F, T> {
     pub(crate) closure: UnsafeCell<Option<F>>,
 }
 
-/// Makes a task of `family`, which counts it from here to its end, or of none. What the closure
-/// detaches belongs to `detached`; its fiber-local values are those of its spawner that it
-/// inherits.
+/// Makes a task of `family`, which counts the task from here to its end, or of none. Fibers that
+/// the closure detaches belong to `detached`; its fiber-local values are those inherited from its
+/// spawner.
 ///
 /// # Safety
-/// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before what
-/// they borrow ends, and that both families outlive the job, or are null.
+/// `F` and `T` may borrow; the caller sees to it that the job has run or been dropped before the
+/// end of the borrowed data, and that both families outlive the job, or are null.
 #[inline(always)] // As `Origin::spawn`.
 pub(crate) unsafe fn new<F, T>(
     closure: F,
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// As [`new`], for what need not be `Send`.
+/// As [`new`], for a closure that need not be `Send`.
 ///
 /// # Safety
 /// As for [`new`]; and the job is run, or dropped, on this thread. The handle is `Send` only if the
@@ -162,7 +162,7 @@ where
     }
 }
 
-/// The handle of what was refused, and was dropped with this outcome.
+/// The handle of a refused closure, which was dropped with this outcome.
 #[cold]
 pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> JoinHandle<T> {
     type Nothing<T> = fn() -> T;
@@ -202,8 +202,8 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
     let task = spare::allocate::<Task<F, T>>();
     let place = task.as_ptr();
     // Field by field: a task put together elsewhere would be copied in words of another size than
-    // it was written in, which waits for the writes.
-    // SAFETY: each field of the new allocation is written, once.
+    // those of the write, which waits for the writes. SAFETY: each field of the new allocation is
+    // written, once.
     unsafe {
         (&raw mut (*place).head.header).write(header);
         (&raw mut (*place).head.free).write(free::<F, T>);
@@ -212,8 +212,7 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
         (&raw mut (*place).head.result).write(UnsafeCell::new(None));
         (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
     }
-    // SAFETY: the header is the first field of the task, which stays until job and handle are done
-    // with it.
+    // SAFETY: the header is the first field of the task, which stays until job and handle are done.
     let job = unsafe { Job::from_raw(task.cast()) };
     (job, JoinHandle::new(Handle { task: task.cast(), result: PhantomData }))
 }
@@ -222,15 +221,15 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
 /// Called once, by the side that the table at the head of the file names.
 pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
     let task = head.cast::<Task<F, T>>();
-    // SAFETY: it was allocated by `new` for this type, and nobody uses it any more. Also if a drop
-    // panics.
+    // SAFETY: the task was allocated by `new` for this type, and nobody uses it any more. Also if a
+    // drop panics.
     let _memory = at_end(|| unsafe { spare::release(task) });
     // SAFETY: the head is the first field of a `Task<F, T>`, and this is its only end.
     unsafe { task.drop_in_place() };
 }
 
-// SAFETY: `repr(C)` puts the head first and the header first in it; the closure and the result are
-// `Send` (see `new`), or stay here (see `new_here`).
+// SAFETY: `repr(C)` puts the head first and the header first in that; the closure and the result
+// are `Send` (see `new`), or stay here (see `new_here`).
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     #[inline(always)] // Into what a short backtrace ends with.
     unsafe fn run(this: NonNull<Self>) {
@@ -263,7 +262,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 
     unsafe fn abandon(this: NonNull<Self>) {
         let head = this.cast::<Head<T>>();
-        // SAFETY: the job side alone uses the closure, and this is called instead of `run`; it is
+        // SAFETY: the job side alone uses the closure, and this is called instead of `run`; this is
         // the task's one end.
         unsafe {
             let closure = (*this.as_ref().closure.get()).take();
@@ -278,8 +277,8 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     }
 }
 
-/// Runs `f` in the context of a task that is not on a fiber of its own, so that what `f` waits for
-/// is cancelled with the task's family.
+/// Runs `f` in the context of a task that is not on a fiber of its own, so that waits of `f` are
+/// cancelled with the task's family.
 ///
 /// # Safety
 /// The task has not left its family, which keeps the context.
@@ -308,7 +307,7 @@ pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, Failed>)
 /// As for `store`.
 #[cold]
 pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
-    // SAFETY: the family counts this task until it has finished; and as the caller promises.
+    // SAFETY: the family counts this task until its end; and as the caller promises.
     unsafe {
         let payload = match head.as_ref().family.as_ref() {
             Some(family) => family.keep_panic("a fiber", payload),
@@ -318,7 +317,8 @@ pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
     }
 }
 
-/// As [`store`], for what was cancelled before it began, and was dropped with this outcome.
+/// As [`store`], for a closure that was cancelled before its start, and was dropped with this
+/// outcome.
 ///
 /// # Safety
 /// As for `store`.
@@ -336,7 +336,7 @@ pub(crate) unsafe fn store_unstarted<T>(head: NonNull<Head<T>>, dropped: Result<
     }
 }
 
-/// What is left to do for a task when it has left its contexts.
+/// The rest for a task that has left its contexts.
 #[must_use]
 pub(crate) struct Settled {
     joiner: Option<Wakeup>,
@@ -352,20 +352,20 @@ impl Settled {
     pub(crate) unsafe fn leave(self) {
         drop(self.joiner);
         if !self.family.is_null() {
-            // SAFETY: it counts this task, and this is the last thing that the task does with it.
+            // SAFETY: the family counts this task, and this is the task's last use of the family.
             unsafe { Family::leave(self.family) };
         }
     }
 }
 
-/// Ends a task: it is the handle's from now on; or, if that is gone, the result is dropped, here
+/// Ends a task, which is the handle's from now on; or, if that is gone, the result is dropped, here
 /// and now, and the task freed.
 ///
 /// # Safety
 /// Called once for a task, by the job's side, with the result in place. `free` is the task's own.
 #[inline(always)]
 pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>, free: unsafe fn(NonNull<Head<T>>)) -> Settled {
-    // SAFETY: the job's side keeps the task alive until it has claimed `done` or freed it below.
+    // SAFETY: the job's side keeps the task alive until the claim of `done` or the release below.
     let task = unsafe { head.as_ref() };
     let family = task.family;
     let joiner = match task.done.claim(0) {
@@ -390,7 +390,7 @@ pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>, free: unsafe fn(NonNull<H
 unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: unsafe fn(NonNull<Head<T>>)) {
     // SAFETY: as the caller promises.
     if let Err(payload) = caught(|| unsafe { free(head) }) {
-        // SAFETY: it counts this task until that leaves it.
+        // SAFETY: the family counts this task until that leaves.
         note(unsafe { family.as_ref() }, payload);
     }
 }
@@ -404,7 +404,7 @@ pub(crate) unsafe fn discard_inherited<T>(head: NonNull<Head<T>>) {
     unsafe { locals::discard(head.as_ref().header.take_locals().cast(), |payload| note_panic(head, payload)) };
 }
 
-/// Takes note of a panic that no handle reports: of the drop of what a task leaves behind.
+/// Takes note of a panic that no handle reports: of the drop of a value that a task leaves behind.
 ///
 /// # Safety
 /// The task has not left its family.
@@ -424,7 +424,7 @@ fn note(family: Option<&Family>, payload: Payload) {
     std::mem::forget(rest);
 }
 
-/// The handle's side of a task. Dropping it detaches the fiber.
+/// The handle's side of a task. Its drop detaches the fiber.
 pub(crate) struct Handle<T> {
     task: NonNull<Head<T>>,
     result: PhantomData<T>,
@@ -437,8 +437,8 @@ unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
     fn head(&self) -> &Head<T> {
-        // SAFETY: the task lives until this handle frees it, or gives that up, which consumes the
-        // handle.
+        // SAFETY: the task lives until this handle frees that, or gives the right up, which
+        // consumes the handle.
         unsafe { self.task.as_ref() }
     }
 
@@ -446,12 +446,12 @@ impl<T> Handle<T> {
         self.head().done.outcome().is_some()
     }
 
-    /// Whether its scope is the one that the caller runs the body of, and the caller is right in
-    /// that body, where it may be suspended: no scope, token or deadline is between.
+    /// Whether its scope is the one of the caller's body, and the caller is right in that body,
+    /// where a suspension is allowed: no scope, token or deadline is between.
     #[inline]
     fn is_of_callers_scope(&self) -> bool {
         let context = self.head().header.context;
-        // The caller is inside of its context, so that it is alive.
+        // The caller is inside of its context, so that the context is alive.
         ptr::eq(context, current::context())
             && innermost(Context::is_owned_by_caller).unwrap_or(false)
             && !current::with_running(|fiber| fiber.is_some_and(Fiber::must_not_suspend))
@@ -462,7 +462,7 @@ impl<T> Handle<T> {
         let done = &self.head().done;
         let waited = match crate::wait::admission::admit() {
             _ if self.is_of_callers_scope() => {
-                // The end of the scope would wait for it all the same.
+                // The end of the scope would wait for the fiber all the same.
                 done.wait_shielded(waits_for);
                 Ok(())
             }
@@ -474,16 +474,17 @@ impl<T> Handle<T> {
         }
         let task = self.task;
         std::mem::forget(self);
-        // SAFETY: it was signalled, and this handle, now forgotten, was the one to take the result.
+        // SAFETY: `done` was signalled, and this handle, now forgotten, was the one to take the
+        // result.
         unsafe { take_result(task) }
     }
 }
 
-/// Takes the result out of a task that has ended, and frees it.
+/// Takes the result out of a task that has ended, and frees the task.
 ///
 /// # Safety
-/// It was signalled, so that the result is in place and the job's side is done with the task; and
-/// its handle is not used any more.
+/// `done` was signalled, so that the result is in place and the job's side is done with the task;
+/// and its handle is not used any more.
 unsafe fn take_result<T, H>(task: NonNull<Head<T>>) -> Result<T, JoinError<H>> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -507,7 +508,7 @@ impl<T, C> std::fmt::Debug for Joining<T, C> {
     }
 }
 
-// SAFETY: the link is reached until it was left, or until the trigger was claimed through it; the
+// SAFETY: the link is reached until its end, or until the trigger was claimed through the link; the
 // result is in place before the task signals. A handle that is `Send` may end its link on another
 // thread.
 unsafe impl<T, C> Source for Joining<T, C> {
@@ -531,13 +532,13 @@ unsafe impl<T, C> Source for Joining<T, C> {
         let handle = self.handle.take()?;
         let task = handle.task;
         std::mem::forget(handle);
-        // SAFETY: it has an outcome, which a handle that is there has not brought about; and the
-        // handle is forgotten.
+        // SAFETY: `done` has an outcome, which a handle that is there has not brought about; and
+        // the handle is forgotten.
         Some(unsafe { take_result(task) })
     }
 
     unsafe fn register(&mut self, slot: &mut Link, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        // If the result was taken, it never comes again.
+        // A result that was taken never comes again.
         let Some(handle) = &self.handle else { return Ok(()) };
         // SAFETY: as the caller promises; the handle is the only one that waits for the task.
         let joined = unsafe { slot.join(&handle.head().done, trigger, arm) };
@@ -563,7 +564,7 @@ unsafe impl<T, C> Source for Joining<T, C> {
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
         if !self.head().done.cancel() {
-            // SAFETY: it was signalled, so freeing falls to the handle, and this is its end.
+            // SAFETY: `done` was signalled, so freeing falls to the handle, and this is its end.
             unsafe { (self.head().free)(self.task) };
         }
     }

@@ -1,4 +1,5 @@
-//! Scopes whose fibers may fail: the first error, or panic, cancels the rest, and all are returned.
+//! Scopes of fibers that may fail: the first error, or panic, cancels the rest, and all are
+//! returned.
 //!
 //! Used by applications, through `try_scope` and `Builder`. `scope.rs` has what is true of all
 //! scopes, `spawn/failure.rs` what counts as a failure.
@@ -13,7 +14,7 @@ use std::error::Error;
 use std::ops::Deref;
 use std::panic::Location;
 
-/// A [`Scope`] whose fibers may fail. See [`try_scope`].
+/// A [`Scope`] of fibers that may fail. See [`try_scope`].
 #[derive(Debug)]
 pub struct TryScope<'scope, 'env: 'scope>(Scope<'scope, 'env>);
 
@@ -26,16 +27,16 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 }
 
 /// As [`scope`](crate::scope), for a body and for fibers that return errors: the first error, or
-/// panic, cancels the others, which find it as the reason in their [`Cancelled`].
+/// panic, cancels the others, which find the failure as the reason in their [`Cancelled`].
 ///
 /// When all have ended it returns what the body has returned if nothing failed. Otherwise all that
 /// went wrong is in the [`ScopeError`], in its order. The error of a scope further in is taken to
-/// pieces: what went wrong there is in this one's.
+/// pieces: its failures are in this one's.
 ///
-/// An error that says only that the scope was cancelled is not a failure beside others. Alone it is
-/// one if the caller was cancelled: then the work is not complete. If the scope was cancelled by
-/// itself, by [`cancel`](Scope::cancel), the fibers have done as they were told, and what the body
-/// returns counts.
+/// An error that says only that the scope was cancelled is not a failure beside others. Alone this
+/// is a failure if the caller was cancelled: then the work is not complete. If the scope was
+/// cancelled by itself, by [`cancel`](Scope::cancel), the fibers have obeyed, and the body's value
+/// counts.
 ///
 /// # Cancellation
 /// The scope's fibers are cancelled with the caller. The wait for them is not cut short, since they
@@ -46,7 +47,7 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 /// [says so](TryScope::fail_with).
 ///
 /// # Panics
-/// If what went wrong first was a panic: as [`scope`](crate::scope) does. Later panics are in the
+/// If the first failure was a panic: as [`scope`](crate::scope) does. Later panics are in the
 /// error, and so is that of dropping the body's value, in place of which the error is returned.
 ///
 /// # Examples
@@ -96,9 +97,9 @@ impl<'scope> TryScope<'scope, '_> {
     /// Starts a fiber that fails the scope by an error, as by a panic.
     ///
     /// The first failure is the [reason](Cancelled::reason) of the cancellation: the siblings and
-    /// the body find it there. The handle yields what `f` returns, with its error as the reason of
-    /// a [`Cancelled`]; an error that says only that the scope was cancelled comes back as that
-    /// cancellation. Handed on, neither is another failure.
+    /// the body find the failure there. The handle yields the result of `f`, with its error as the
+    /// reason of a [`Cancelled`]; an error that says only that the scope was cancelled comes back
+    /// as that cancellation. Handed on, neither is another failure.
     ///
     /// # Examples
     ///
@@ -123,8 +124,8 @@ impl<'scope> TryScope<'scope, '_> {
         Builder::new().spawn_try_in(self, f)
     }
 
-    /// Fails the scope, as if a fiber of it had ended with this error: from a daemon, a hook or a
-    /// task, for instance. What it returns has the error as its reason.
+    /// Fails the scope, as if one of its fibers had ended with this error: from a daemon, a hook or
+    /// a task, for instance. The returned cancellation has the error as its reason.
     ///
     /// # Examples
     ///
