@@ -1,26 +1,26 @@
 //! The contract between schedulers and everything that waits.
 //!
 //! This crate knows no policies and no I/O, of stacks the [`switch`] alone, and depends on nothing.
-//! The only queue of work in it belongs to the threads for blocking calls. It says how a
-//! computation that waits is suspended and continued by whatever scheduler it belongs to, and what
-//! follows from that alone. With no scheduler installed everything works on plain threads.
+//! The only queue of work here belongs to the threads for blocking calls. It says how any scheduler
+//! suspends and continues its waiting computations, and has all that follows from that alone. With
+//! no scheduler installed everything works on plain threads.
 //!
 //! A tour, in reading order:
 //!
 //! * [`Trigger`]: one wait meets one signal, in one atomic word. [`Link`]: a trigger passes its
 //!   signal on to another.
-//! * [`Fiber`]: the header of what runs, and the way to the current one.
-//! * [`Attributes`]: what fibers carry for their policy, inherited by their children.
-//! * [`Scheduler`](scheduling::Scheduler): what can suspend a fiber; `thread` implements it for
-//!   plain threads.
-//! * [`Source`]: what can be waited for, in six steps. [`wait`] follows from them for fibers and
+//! * [`Fiber`]: the header of a running fiber, and the way to the current one.
+//! * [`Attributes`]: values that fibers carry for their policy, inherited by their children.
+//! * [`Scheduler`](scheduling::Scheduler): the contract for suspending a fiber; `thread` implements
+//!   it for plain threads.
+//! * [`Source`]: the contract for waits, in six steps. [`wait`] follows from them for fibers and
 //!   threads, [`SourceFuture`] for tasks, [`Or`], [`Map`] and [`FilterMap`] are sources made of
 //!   others, [`guard`] and [`with_nack`] of closures, [`future_source`] of a future, and
 //!   [`Waitable`] is a source in the hands of a user. [`merge`]: several that are waited for over
 //!   and over.
-//! * [`admit`]: what an operation does first, so that nobody starves.
-//! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], what a structure
-//!   writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
+//! * [`admit`]: the first step of an operation, so that nobody starves.
+//! * [`WaitQueue`]: the one queue under every structure, and [`Operation`], the part that a
+//!   structure writes. [`Timers`](scheduling::Timers): the clock; [`Deadline`]: a point in time.
 //! * `cancel`: the tree of contexts: [`Cancelled`] with its reason, [`CancelToken`], [`timeout`],
 //!   [`shield`], [`finally`].
 //! * [`scope`], [`try_scope`] and [`spawn`]: the owners of fibers. [`Job`](scheduling::Job): a
@@ -29,7 +29,7 @@
 //! * [`wait_future`]: a fiber or thread that waits for any `Future`.
 //! * [`blocking`]: calls that block their thread, made by fibers.
 //! * [`Park`](scheduling::Park): how a worker idles. [`preemption_point`], [`outside_work`] and
-//!   [`kernel_wait`](drivers::kernel_wait): what simulators have to be told.
+//!   [`kernel_wait`](drivers::kernel_wait): the messages for simulators.
 //! * `conformance`, with the feature of that name: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
@@ -55,7 +55,7 @@
 //! assert_eq!(task.join().unwrap(), Ok(4));
 //! ```
 //!
-//! Applications use the crate `segue`, which re-exports what they need.
+//! Applications use the crate `segue`, which re-exports the needed parts.
 
 mod blocking;
 mod cancel;
@@ -73,7 +73,7 @@ mod tree;
 mod values;
 mod wait;
 
-// What those need who use structures, or write some.
+// For users and writers of structures.
 pub use blocking::pool::{set_blocking_idle, set_blocking_limit};
 pub use blocking::{Blocking, blocking};
 pub use cancel::cancellation::{Cancellation, Finishing, Watch, finishing_source, is_finishing};
@@ -126,8 +126,8 @@ pub use wait::source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use wait::ticks::{Missed, Ticks, interval};
 pub use wait::waker::{wait_future, wait_future_shielded};
 
-/// What writers of schedulers and runtimes need besides: the contract, the jobs and families that
-/// they are handed, the parks that their workers idle in, and what their workers say of the thread.
+/// For writers of schedulers and runtimes: the contract, the jobs and families that they are
+/// handed, the parks that their workers idle in, and the words of their workers about the thread.
 pub mod scheduling {
     pub use crate::chain::deferred_wakers::{afresh, wake_after_interrupt, wake_task};
     pub use crate::contract::clock::Clock;

@@ -6,8 +6,8 @@
 //! # The idea
 //!
 //! The call lies in the caller's frame: closure, room for the result, and a job header by which a
-//! thread of the pool runs it, in the caller's contexts. The caller waits until it is over,
-//! whatever happens (clause J5: its maker waits for it), so that the closure may borrow.
+//! thread of the pool runs the call, in the caller's contexts. The caller waits for the end of the
+//! call in any case (clause J5: its maker waits for it), so that the closure may borrow.
 //!
 //! # States of a call
 //!
@@ -17,17 +17,17 @@
 //! ```
 //!
 //! The caller waits at most twice, at one trigger: the first wait may be ended by a cancellation,
-//! which leaves the trigger as it was; then the caller calls the hook and waits again, shielded.
+//! which leaves the trigger unchanged; then the caller calls the hook and waits again, shielded.
 //! The thread signals when the call is over. If that is refused, the caller was cancelled at this
 //! very moment, and finds that the call is over.
 //!
 //! **Commit point**: the taking off the queue, under the pool's lock. **The race to fear**: the
-//! frame ends while the thread still signals. It does not: the signal is the last touch (T6), and
-//! one that is refused is so up to the resume (T11), before which the caller does not go on.
+//! frame ends while the thread still signals. This can't happen: the signal is the last touch (T6),
+//! or, after a refusal, the resume (T11), before which the caller does not go on.
 //!
 //! After the safe foreign calls of Li, Marlow, Peyton Jones and Tolmach, and of the scheduler
 //! activations in papers on GHC: there another thread takes over the processor while the call is
-//! out; here fibers are bound to their thread, so it is the call that moves.
+//! out; here fibers are bound to their thread, so the call moves.
 #![allow(unsafe_code)] // Calls lie in the frames of their callers.
 
 use crate::chain::barrier;
@@ -70,7 +70,7 @@ impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
         }
     }
 
-    /// What it has come to. The call is over.
+    /// The result. The call is over.
     fn finish(self) -> R {
         match self.result.into_inner() {
             Some(Ok(value)) => value,
@@ -107,16 +107,16 @@ fn can_hand_over() -> bool {
     current::with_running(|fiber| fiber.is_some_and(|fiber| !fiber.must_not_suspend()))
 }
 
-/// Runs `f`, which may block its thread, on another thread, and suspends the calling fiber until it
-/// has ended.
+/// Runs `f`, which may block its thread, on another thread, and suspends the calling fiber until
+/// the end of `f`.
 ///
-/// `f` may borrow. It runs in the caller's context as a plain thread does: what it waits for parks
-/// that thread, and what it spawns goes where plain threads spawn. On a plain thread, and while the
-/// caller panics, it runs in place.
+/// `f` may borrow. `f` runs in the caller's context as on a plain thread: its waits park that
+/// thread, and its spawns go where plain threads spawn. On a plain thread, and while the caller
+/// panics, `f` runs in place.
 ///
-/// The threads are made as they are needed, up to a [limit](crate::set_blocking_limit); calls
-/// beyond it are begun in the order in which they came. Threads that wait for one of our structures
-/// do not count: others take their places, so that calls may wait for each other. A thread that had
+/// The threads are made on demand, up to a [limit](crate::set_blocking_limit); calls beyond that
+/// limit are begun in the order in which they came. Threads that wait for one of our structures do
+/// not count: others take their places, so that calls may wait for each other. A thread that had
 /// nothing to do [for a while](crate::set_blocking_idle) ends. If no thread can be had at all, `f`
 /// runs in place.
 ///
@@ -125,8 +125,8 @@ fn can_hand_over() -> bool {
 /// before the fork are forgotten there.
 ///
 /// # Cancellation
-/// Before `f` has begun: *no effect*, `f` is dropped, also while it is queued for a thread.
-/// Afterwards `f` sees it at its waits, and what it returns is returned. [`Blocking`] has a way to
+/// Before `f` has begun: *no effect*, `f` is dropped, also in the queue for a thread. Afterwards
+/// `f` sees the cancellation at its waits, and its result is returned. [`Blocking`] has a way to
 /// cut one short; a call that must be made is made under a [`shield`](crate::shield).
 ///
 /// # Errors
@@ -148,11 +148,11 @@ pub fn blocking<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     Blocking::new().run(f)
 }
 
-/// A blocking call that can be cancelled also after it has begun, by a hook.
+/// A blocking call that can be cancelled also after its start, by a hook.
 ///
 /// # Examples
 ///
-/// A read that is cut short by closing what it reads from:
+/// A read that is cut short by a close of its source:
 ///
 /// ```
 /// use segue_core::{Blocking, timeout, wait_future};
@@ -190,18 +190,18 @@ impl Default for Blocking {
 
 impl<H: FnOnce()> Blocking<H> {
     /// Has `hook` called if the caller is cancelled while the closure runs: once, by the caller,
-    /// which waits for the closure all the same. It is to make the closure return soon, and must
-    /// not block.
+    /// which waits for the closure all the same. The hook is to make the closure return soon, and
+    /// must not block.
     pub fn on_cancel<G: FnOnce()>(self, hook: G) -> Blocking<G> {
         Blocking { on_cancel: Some(hook) }
     }
 
     /// As [`blocking()`]. With a hook, a plain thread that can be cancelled hands the closure over,
-    /// too, since it has to wait for the cancellation.
+    /// too, since that thread has to wait for the cancellation.
     ///
     /// # Cancellation
-    /// Before `f` has begun: *no effect*, `f` is dropped. Afterwards the hook is called, and what
-    /// `f` returns is returned.
+    /// Before `f` has begun: *no effect*, `f` is dropped. Afterwards the hook is called, and the
+    /// result of `f` is returned.
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled before `f` had begun.
@@ -219,12 +219,12 @@ impl<H: FnOnce()> Blocking<H> {
         let call = Call::new(f);
         let waits_for = WaitsFor::new("a blocking call");
         let pool = pool::get();
-        // SAFETY: the call stays in this frame, which does not move it before it is over; where the
-        // wait is cancelled, it is taken back or waited for. The entry comes first.
+        // SAFETY: the call stays in this frame, which does not move the call before its end; where
+        // the wait is cancelled, the call is taken back or waited for. The entry comes first.
         unsafe { pool.submit(NonNull::from(&call).cast()) };
         if let Err(cancelled) = call.done.wait_once_more(waits_for) {
-            // SAFETY: it was submitted there, and is in this frame. What is taken back is not run,
-            // and the frame drops the closure.
+            // SAFETY: the call was submitted there, and is in this frame. A call that is taken back
+            // is not run, and the frame drops the closure.
             if unsafe { pool.take_back(NonNull::from(&call.entry)) } {
                 return Err(cancelled);
             }

@@ -8,19 +8,20 @@
 //!
 //! One queue, first in first out, under one lock with everything else. Its entries lie in the
 //! frames of the callers, linked to each other: a cancelled call leaves from the middle in O(1),
-//! and to submit one allocates nothing. Beside it: how many threads there are, how many are *idle*
-//! (in the condition's wait, or just woken from it) and how many are *waiting* (suspended inside of
-//! a call, at one of our structures). Calls take microseconds at least, so a lock is little.
+//! and to submit one allocates nothing. Beside the queue: how many threads there are, how many are
+//! *idle* (in the condition's wait, or just woken from it) and how many are *waiting* (suspended
+//! inside of a call, at one of our structures). Calls take microseconds at least, so a lock is
+//! little.
 //!
-//! **What holds whenever the lock is free**: there is an idle thread for each call in the queue, or
+//! **Invariant whenever the lock is free**: there is an idle thread for each call in the queue, or
 //! as many threads are at work as the limit allows, or one is on its way to being started. The
 //! caller that pushes a call wakes an idle thread if there are enough of them for the whole queue,
-//! and else starts one; an idle thread looks at the queue before it ends or sleeps again; a thread
+//! and else starts one; an idle thread looks at the queue before ending or sleeping again; a thread
 //! that has finished a call takes the next.
 //!
-//! **The race to fear**: a call is left behind with a thread that has just given up. It is not: a
-//! thread that gives up has found the queue empty under the lock, and leaves the count of threads
-//! in the same hold of it.
+//! **The race to fear**: a call is left behind with a thread that has just given up. This can't
+//! happen: a thread that gives up has found the queue empty under the lock, and leaves the count of
+//! threads in the same hold of the lock.
 //!
 //! **Threads that wait** at a structure may wait for a call that is still in the queue. So they do
 //! not count against the limit, and another is started if calls are queued. When they go on, more
@@ -29,8 +30,8 @@
 //!
 //! **Fork**: the child has none of the threads. The pool belongs to a process, and each call
 //! compares the process number; another process makes a new pool and leaks the old one, since a
-//! thread that is not there may have held its lock. A call is taken back from the pool that it was
-//! submitted to, in that process.
+//! thread that is not there may have held its lock. A call is taken back from the pool of its
+//! submission, in that process.
 // The pool is leaked, and reached by address; its queue links calls in the frames of their callers.
 #![allow(unsafe_code)]
 
@@ -58,8 +59,8 @@ pub fn set_blocking_limit(threads: usize) {
     LIMIT.store(threads, Ordering::Relaxed);
 }
 
-/// After what time without a call a thread for blocking calls ends; ten seconds if this was not
-/// called. For the whole process, from the next time that a thread has nothing to do.
+/// The time without a call after which a thread for blocking calls ends; by default ten seconds.
+/// For the whole process, from the next time that a thread has nothing to do.
 pub fn set_blocking_idle(time: Duration) {
     IDLE.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
@@ -71,7 +72,7 @@ pub(crate) struct Pool {
     work: Condvar,
 }
 
-/// What stands at the head of a call: its header as a job, and its place in the queue.
+/// The head of a call: its header as a job, and its place in the queue.
 #[repr(C)] // The header comes first.
 pub(crate) struct Entry {
     pub(crate) header: JobHeader,
@@ -80,7 +81,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The job of an entry that has just left the queue, or is not to join it.
+    /// The job of an entry that has just left the queue, or is not to join.
     ///
     /// # Safety
     /// There is no other job for the entry, which stays in place until this one was run or dropped.
@@ -99,7 +100,7 @@ impl Linked for Entry {
 
 struct State {
     queue: List<Entry>,
-    /// How many entries are in it.
+    /// The number of entries.
     queued: usize,
     threads: usize,
     idle: usize,
@@ -107,12 +108,12 @@ struct State {
 }
 
 impl State {
-    /// Whether somebody is needed for what is queued, and allowed.
+    /// Whether a thread is needed for the queue, and allowed.
     fn lacks_one(&self) -> bool {
         self.queued > self.idle && self.threads - self.waiting < LIMIT.load(Ordering::Relaxed)
     }
 
-    /// Takes an entry out, and answers whether it was in.
+    /// Takes an entry out, and answers whether the entry was in.
     ///
     /// # Safety
     /// The entry is in place, and in no other pool's queue.
@@ -126,8 +127,8 @@ impl State {
     /// Takes out the one that came first.
     fn next(&mut self) -> Option<Job> {
         let entry = self.queue.front()?;
-        // SAFETY: what is in this queue is in place, as its submitter has promised; and once it has
-        // left, this is the one job for it.
+        // SAFETY: an entry of this queue is in place, as its submitter has promised; and after it
+        // has left, this is its one job.
         unsafe {
             self.remove(entry);
             Some(Entry::job(entry))
@@ -150,7 +151,7 @@ pub(crate) fn get() -> &'static Pool {
         match POOL.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => seen = made,
             Err(now) => {
-                // SAFETY: it was made above, and nobody else has seen it.
+                // SAFETY: the pool was made above, and nobody else has seen it.
                 drop(unsafe { Box::from_raw(made) });
                 seen = now;
             }
@@ -164,14 +165,14 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a call. If there is no thread to run it and none can be had, it is run here and now.
+    /// Accepts a call. Without a thread, and with none to be had, the call is run here and now.
     ///
     /// # Safety
     /// The entry is at the head of a call, is submitted once, and stays in place until the call was
     /// run or [taken back](Pool::take_back).
     pub(crate) unsafe fn submit(&'static self, entry: NonNull<Entry>) {
         let mut state = self.state();
-        // SAFETY: it is in no queue, and stays in place while it is in this one, by the contract;
+        // SAFETY: the entry is in no queue, and stays in place while in this one, by the contract;
         // links are touched under the lock.
         unsafe { state.queue.push_back(entry) };
         state.queued += 1;
@@ -184,7 +185,7 @@ impl Pool {
         }
         let mut state = self.state();
         let nobody = state.threads == state.waiting;
-        // SAFETY: in place even if it was run meanwhile, since its caller is still in here.
+        // SAFETY: in place even if run meanwhile, since its caller is still in here.
         if nobody && unsafe { state.remove(entry) } {
             drop(state);
             // SAFETY: it has just left the queue.
@@ -214,7 +215,7 @@ impl Pool {
         started
     }
 
-    /// What each thread does.
+    /// The work of each thread.
     fn work(&'static self) {
         watch_thread(self);
         let mut state = self.state();

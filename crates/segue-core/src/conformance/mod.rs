@@ -1,17 +1,16 @@
-//! The contract as a test suite: runs programs on a scheduler and says which clauses of
-//! `docs/contract.md` it breaks.
+//! The contract as a test suite: runs programs on a scheduler and names the broken clauses of
+//! `docs/contract.md`.
 //!
-//! Used by the tests of schedulers, in a few lines; nothing here runs, or costs anything, unless it
-//! is called.
+//! Used by the tests of schedulers, in a few lines; nothing here runs, or costs anything, without a
+//! call.
 //!
-//! # What a scheduler gives
+//! # Input of a suite
 //!
 //! A [`Suite`] is given a closure that runs a [`Main`] as a fiber of the scheduler (or thread, or
-//! task) and returns when that has ended, together with all that it has detached; and then what is
-//! to be known of the scheduler: whether its spawned work runs on [plain
-//! threads](Suite::plain_threads), whether its [world is simulated](Suite::simulated), whether it
-//! [can run inside of one of its own fibers](Suite::nests). What does not apply is skipped, and the
-//! report says so.
+//! task) and returns when that has ended, together with all its detached fibers; and then the facts
+//! about the scheduler: whether its spawned work runs on [plain threads](Suite::plain_threads),
+//! whether its [world is simulated](Suite::simulated), whether it [can run inside of one of its own
+//! fibers](Suite::nests). Cases that do not apply are skipped, and the report says so.
 //!
 //! # Examples
 //!
@@ -34,18 +33,18 @@
 //! }
 //! ```
 //!
-//! # What hangs
+//! # Hangs
 //!
-//! The fault to fear most is a lost wake-up, and it shows as a program that never ends. So a
+//! The fault to fear most is a lost wake-up, which shows as a program that never ends. So a
 //! watchdog looks at the suite: a case that has not ended after [a while](Suite::timeout) is named
-//! on the standard error, with its clauses, with what it was doing and what it had seen, and the
+//! on the standard error, with its clauses, with its last step and its observations, and the
 //! process is aborted: a fiber that nobody wakes can't be taken down.
 //!
-//! # What it cannot see
+//! # Limits
 //!
-//! A case sees what a program sees. It finds a clause broken if a program can tell, and a race only
-//! with luck, hence the number of [rounds](Suite::rounds). A header that is freed too early (clause
-//! 4) is not seen here but by Miri or a sanitizer that runs the suite.
+//! A case sees no more than a program sees. A broken clause is found if a program can tell, and a
+//! race only with luck, hence the number of [rounds](Suite::rounds). A header that is freed too
+//! early (clause 4) is not seen here but by Miri or a sanitizer that runs the suite.
 
 mod cancelling;
 mod jobs;
@@ -70,10 +69,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use watchdog::Watchdog;
 
-/// What a scheduler under test is to run: the first fiber.
+/// The program for a scheduler under test: the first fiber.
 pub type Main = Box<dyn FnOnce() + Send>;
 
-/// Every case, in the order in which they run: what the others need comes first.
+/// Every case, in the order in which they run: the foundations of others come first.
 pub fn cases() -> impl Iterator<Item = &'static Case> {
     [
         jobs::FIRST,
@@ -92,7 +91,7 @@ pub fn cases() -> impl Iterator<Item = &'static Case> {
     .flatten()
 }
 
-/// A scheduler under test, and what is known of it.
+/// A scheduler under test, and the facts about it.
 #[must_use = "a suite does nothing until it is checked"]
 pub struct Suite {
     name: String,
@@ -103,43 +102,42 @@ pub struct Suite {
 
 impl Suite {
     /// A suite for the scheduler that `run` runs a fiber on. `run` is called several times in each
-    /// case, from a plain thread, and returns when the fiber, and what it has detached, has ended.
-    /// `name` stands in the report.
+    /// case, from a plain thread, and returns when the fiber, and all its detached ones, have
+    /// ended. `name` stands in the report.
     pub fn new(name: impl Into<String>, run: impl Fn(Main) + Send + Sync + 'static) -> Self {
         // Interpreted, everything takes longer.
         let timeout = Duration::from_secs(if cfg!(miri) { 600 } else { 60 });
         Self { name: name.into(), runner: Arc::new(run), setup: Setup::default(), timeout }
     }
 
-    /// Its fibers run on at most this many threads; one is strictly one. Unknown unless it is
-    /// called.
+    /// Its fibers run on at most this many threads; one is strictly one. Unknown without this call.
     pub fn workers(mut self, workers: usize) -> Self {
         self.setup.workers = Some(workers);
         self
     }
 
     /// Work runs on plain threads: there is no lasting header, a wait blocks the thread, nothing is
-    /// joined at the end of a run. Skips what speaks of fibers.
+    /// joined at the end of a run. Skips cases about fibers.
     pub fn plain_threads(mut self) -> Self {
         self.setup.plain_threads = true;
         self
     }
 
-    /// What `run` is given runs on a fiber that somebody else's executor hosts; what that spawns
-    /// runs on [plain threads](Suite::plain_threads).
+    /// The program runs on a fiber that somebody else's executor hosts; that fiber's children run
+    /// on [plain threads](Suite::plain_threads).
     pub fn hosted(mut self) -> Self {
         self.setup.hosted = true;
         self.plain_threads()
     }
 
-    /// What is detached outlives the run: it belongs to a runtime that goes on.
+    /// Detached fibers outlive the run: they belong to a runtime that goes on.
     pub fn detaches(mut self) -> Self {
         self.setup.detaches = true;
         self
     }
 
-    /// Its world is closed and its clock simulated: what its fibers wait for from other threads
-    /// counts as never coming. Skips the cases in which other threads or the real clock take part.
+    /// Its world is closed and its clock simulated: events from other threads count as never
+    /// coming. Skips the cases in which other threads or the real clock take part.
     pub fn simulated(mut self) -> Self {
         self.setup.simulated = true;
         self
@@ -159,8 +157,7 @@ impl Suite {
         self
     }
 
-    /// How often each race is run: 10 000 times, unless this says otherwise (or Miri interprets
-    /// it).
+    /// How often each race is run: 10 000 times, by default (fewer under Miri).
     pub fn rounds(mut self, rounds: usize) -> Self {
         self.setup.rounds = Some(rounds);
         self
@@ -173,7 +170,7 @@ impl Suite {
     }
 
     /// How long one case may take before it counts as hanging, and the process is aborted: a
-    /// minute, unless this says otherwise.
+    /// minute, by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -188,7 +185,7 @@ impl Suite {
     /// Runs every case.
     ///
     /// # Panics
-    /// With a report that names each broken clause and what was seen.
+    /// With a report that names each broken clause with the observation.
     #[track_caller]
     pub fn check(&self) {
         self.run().unwrap();
@@ -197,7 +194,7 @@ impl Suite {
     /// Runs the case of that name.
     ///
     /// # Panics
-    /// If it fails, with a report; or if there is no such case.
+    /// On a failure, with a report; or if there is no such case.
     #[track_caller]
     pub fn check_case(&self, name: &str) {
         let case = cases().find(|case| case.name == name);
@@ -215,7 +212,7 @@ impl Suite {
         Report { scheduler: self.name.clone(), results: Vec::new() }
     }
 
-    /// Runs one case. If it hangs, `before` is printed too.
+    /// Runs one case. At a hang, `before` is printed too.
     fn run_after(&self, before: &Report, case: &'static Case) -> Verdict {
         if let Some(why) = case.needs.iter().find_map(|need| self.setup.lacks(*need)) {
             return Verdict::Skipped(why);

@@ -1,5 +1,5 @@
-//! What a case works with: the scheduler under test, a place to note what was seen, and a few
-//! things to meet at.
+//! The surroundings of a case: the scheduler under test, a place to note observations, and a few
+//! meeting points.
 //!
 //! Used by every case. The helpers are made of [`Trigger`] alone, so that a case does not test the
 //! structures above it.
@@ -23,7 +23,7 @@ pub(super) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
 /// More is not told of one case: a scheduler that is wrong is wrong in every round.
 const TOLD: usize = 8;
 
-/// What is known of the scheduler under test.
+/// The facts about the scheduler under test.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     pub(super) workers: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Why a case that needs this does not apply; `None` if it does.
+    /// Why a case that needs this does not apply; `None` if one does.
     pub(super) fn lacks(&self, need: Need) -> Option<&'static str> {
         let (is_there, why) = match need {
             Need::Fibers => (!self.plain_threads, "it speaks of fibers, and this runs on plain threads"),
@@ -54,7 +54,7 @@ impl Setup {
     }
 }
 
-/// The scheduler under test, as a case sees it.
+/// The scheduler under test, from a case's view.
 #[derive(Clone)]
 pub(super) struct Probe(Arc<Shared>);
 
@@ -65,7 +65,7 @@ struct Shared {
     step: Mutex<&'static str>,
 }
 
-/// A lock that no panic spoils: what it guards is whole at all times.
+/// A lock that no panic spoils: the guarded value is whole at all times.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -85,7 +85,7 @@ impl Probe {
         self.0.setup.rounds.unwrap_or(if cfg!(miri) { 20 } else { 10_000 })
     }
 
-    /// How often to do what takes long, or does not race.
+    /// The number of rounds for long work, or work without a race.
     pub(super) fn few(&self) -> usize {
         (self.rounds() / 50).max(4)
     }
@@ -120,12 +120,12 @@ impl Probe {
         catch_unwind(AssertUnwindSafe(f)).map_err(|payload| self.take_note_of(payload)).ok()
     }
 
-    /// Says what comes next, for the watchdog.
+    /// Names the next step, for the watchdog.
     pub(super) fn next(&self, step: &'static str) {
         *lock(&self.0.step) = step;
     }
 
-    /// What came next when the case was last heard of.
+    /// The next step when the case was last heard of.
     pub(super) fn step(&self) -> &'static str {
         *lock(&self.0.step)
     }
@@ -143,17 +143,17 @@ impl Probe {
         self.expect(clause, seen == due, || format!("{what}: {seen:?} instead of {due:?}"))
     }
 
-    /// What was seen broken so far.
+    /// The faults so far.
     pub(super) fn seen(&self) -> Vec<Violation> {
         lock(&self.0.seen).clone()
     }
 
     pub(super) fn take_note_of(&self, payload: Box<dyn Any + Send>) {
         let message = crate::primitives::payload::message(payload.as_ref()).unwrap_or_default();
-        // What a trigger says when its wait ends and nobody has ended it.
+        // The message of a trigger when its wait ends without a cause.
         let clause = message.contains("nobody had resumed").then_some("1");
         self.note(clause, format!("it panicked: {message}"));
-        // Dropping it may panic again.
+        // Its drop may panic again.
         std::mem::forget(payload);
     }
 
@@ -166,14 +166,14 @@ impl Probe {
     }
 }
 
-/// What the waits of the suite say that they wait for.
+/// The reports' words for the waits of the suite.
 #[track_caller]
 pub(super) fn a_case() -> WaitsFor {
     WaitsFor::new("a conformance case")
 }
 
-/// Waits with a trigger that is WAITING before anybody else knows it, so that the claimer owes a
-/// resume, be it before the scheduler has been asked to suspend. `publish` does not panic.
+/// Waits with a trigger that is WAITING before anybody else knows that trigger, so that the claimer
+/// owes a resume, be that before the scheduler has been asked to suspend. `publish` does not panic.
 #[track_caller]
 pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     with_current(|fiber| {
@@ -187,7 +187,7 @@ pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
     })
 }
 
-/// [`wait_bound`], where whoever reads the mailbox claims.
+/// [`wait_bound`], with a claim by the reader of the mailbox.
 #[track_caller]
 pub(super) fn wait_posted(triggers: &Mailbox<Arc<Trigger>>) -> Outcome {
     wait_bound(|trigger| triggers.put(Arc::clone(trigger)))
@@ -213,12 +213,12 @@ impl<T> Mailbox<T> {
         let reader = reader.take();
         drop(mail);
         if let Some(reader) = reader {
-            // One that was cancelled finds the letter when it comes again.
+            // One that was cancelled finds the letter at its next visit.
             reader.signal(0);
         }
     }
 
-    /// The next value; waits for it. `None` if the caller was cancelled.
+    /// The next value, after a wait. `None` if the caller was cancelled.
     #[track_caller]
     pub(super) fn take(&self) -> Option<T> {
         loop {
@@ -243,8 +243,7 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// Closed, until somebody opens it for all.
-/// It has the waiters; `None` once it is open.
+/// Closed, until opened for all. The waiters; `None` after the opening.
 pub(super) struct Gate(Mutex<Option<Vec<Arc<Trigger>>>>);
 
 impl Gate {
@@ -260,7 +259,7 @@ impl Gate {
         }
     }
 
-    /// Waits until it is open. Answers `false` if the caller was cancelled.
+    /// Waits until the gate is open. Answers `false` if the caller was cancelled.
     #[track_caller]
     pub(super) fn pass(&self) -> bool {
         let trigger = Arc::new(Trigger::new());
@@ -271,7 +270,7 @@ impl Gate {
         trigger.wait(a_case()) != Outcome::Cancelled
     }
 
-    /// As [`pass`](Gate::pass), after it has said that it is there.
+    /// As [`pass`](Gate::pass), after an announcement.
     #[track_caller]
     pub(super) fn arrive<T>(&self, arrivals: &Mailbox<T>, who: T) -> bool {
         arrivals.put(who);
@@ -289,14 +288,14 @@ pub(super) fn stagger(round: usize) {
     }
 }
 
-/// A plain thread, which has no part in the scheduler under test, and acts on what it is sent.
+/// A plain thread, which has no part in the scheduler under test, and acts on messages.
 pub(super) struct Other<T> {
     sender: Sender<T>,
     thread: JoinHandle<()>,
 }
 
 impl<T: Send + 'static> Other<T> {
-    /// `act` is told how many it was sent before.
+    /// `act` is told the number of earlier messages.
     pub(super) fn start(mut act: impl FnMut(usize, T) + Send + 'static) -> Self {
         let (sender, sent) = mpsc::channel();
         let thread = thread::Builder::new().name("segue-other".to_owned());
@@ -304,12 +303,13 @@ impl<T: Send + 'static> Other<T> {
         Self { sender, thread: thread.expect("a plain thread") }
     }
 
-    /// Sends it something. It is there, unless it has panicked, which [`end`](Other::end) notes.
+    /// Sends a message. The thread is there, unless it has panicked, which [`end`](Other::end)
+    /// notes.
     pub(super) fn send(&self, value: T) {
         let _ = self.sender.send(value);
     }
 
-    /// Waits until it has acted on everything.
+    /// Waits until the thread has acted on all messages.
     pub(super) fn end(self, probe: &Probe) {
         drop(self.sender);
         probe.expect("9", self.thread.join().is_ok(), || "a plain thread that met fibers panicked".to_owned());

@@ -1,5 +1,5 @@
 //! The clauses of sources (R) as a test suite for any source: storms of looks, registrations,
-//! retreats, withdrawals, commits and returns, in which what is served once is got once.
+//! retreats, withdrawals, commits and returns, in which a value that is served once is got once.
 //!
 //! Used by the tests of structures, in a line for each source.
 #![allow(unsafe_code)] // A source of its own, that has others retreat.
@@ -20,19 +20,19 @@ use std::time::Duration;
 /// There are eight storms, of 400 rounds each, for the clauses of docs/contract.md that a source is
 /// checked against:
 ///
-/// | clause | what is to hold |
+/// | clause | rule |
 /// | --- | --- |
-/// | R3 | a look takes nothing that is not there, leaves nothing, and takes what is there |
+/// | R3 | a look takes no more than is there, leaves nothing, and takes a value that is there |
 /// | R5 | a wait that was withdrawn, or has retreated, has left nothing |
 /// | R6 | a wait that was served commits once, in a choice too |
-/// | R10 | what was served to a wait that is dropped goes on; left out if it [stays done](Self::stays_done) |
-/// | R12 | it goes to a wait that stands behind; left out if it [stays done](Self::stays_done) |
-/// | R4 | a wait that registers while it is served gets it |
+/// | R10 | a value that was served to a dropped wait goes on; left out if the value [stays done](Self::stays_done) |
+/// | R12 | the value goes to a wait that stands behind; left out if it [stays done](Self::stays_done) |
+/// | R4 | a wait that registers during its service gets the value |
 /// | R4 | so does one that was served between its look and its registration |
-/// | R2 | cancelled or dropped while it is served, a wait gets it or leaves it |
+/// | R2 | cancelled or dropped during its service, a wait gets the value or leaves it |
 ///
-/// All of them count what is served, so a source that has an output maps it to `()`:
-/// `source.map(drop).boxed()`. What the output is, and what an operation has taken back, they do
+/// All of them count services, so a source with an output maps that to `()`:
+/// `source.map(drop).boxed()`. The output, and the value that an operation has taken back, they do
 /// not see.
 ///
 /// # Examples
@@ -66,14 +66,14 @@ pub struct Sources<W, S, F> {
     patience: Duration,
 }
 
-/// The clause that it checks, what is to hold, and whether it does in a round, in a new world.
+/// The clause that this checks, its rule, and whether that holds in a round, in a new world.
 type Storm<T, W> = (&'static str, &'static str, fn(&T, &W, usize) -> bool);
 
-/// An arm that nobody serves. When it registers, it does something, and may find itself ready then,
-/// so that all retreat.
+/// An arm that nobody serves. At its registration this arm acts, and may find itself ready then, so
+/// that all retreat.
 struct Planted<F> {
     register: F,
-    /// What it comes by in the order of the addresses (R9).
+    /// Its place in the order of the addresses (R9).
     address: usize,
     is_ready: bool,
 }
@@ -84,7 +84,7 @@ impl<F: FnMut() -> bool> Planted<F> {
     }
 }
 
-// SAFETY: it registers nothing.
+// SAFETY: nothing is registered.
 unsafe impl<F: FnMut() -> bool> Source for Planted<F> {
     type Output = ();
     type Slot = ();
@@ -125,8 +125,8 @@ where
     S: for<'w> Fn(&'w W) -> Waitable<BoxSource<'w, ()>> + Sync,
     F: Fn(&W) + Sync,
 {
-    /// The source that `source` makes in a `world` in which it is not ready. `serve` makes it ready
-    /// for one wait, from any thread, and returns: also where nobody waits yet, in which case it
+    /// The source that `source` makes in a `world`, not ready yet. `serve` makes it ready for one
+    /// wait, from any thread, and returns: also where nobody waits yet, in which case the source
     /// stays ready for the next one.
     ///
     /// Where waiters make each other ready, as at a rendezvous, `serve` is a partner that has come:
@@ -136,20 +136,20 @@ where
         Self { name, world, source, serve, lasts: false, stays_done: false, rounds, patience: Duration::from_secs(20) }
     }
 
-    /// Once it was made ready, it is ready for all waits.
+    /// A ready source is ready for all waits.
     pub fn lasting(mut self) -> Self {
         self.lasts = true;
         self
     }
 
-    /// What a wait was served with stays done when the wait is dropped, as R10 allows: a value that
-    /// was put.
+    /// The service of a wait stays done after a drop of the wait, as R10 allows: a value that was
+    /// put.
     pub fn stays_done(mut self) -> Self {
         self.stays_done = true;
         self
     }
 
-    /// How long a wait that was served may take, before it counts as lost: 20 seconds.
+    /// The time that a served wait may take, before it counts as lost: 20 seconds.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -166,7 +166,7 @@ where
         assert!(seen.is_empty(), "`{}` breaks the contract (docs/contract.md)\n{}", self.name, seen.join("\n"));
     }
 
-    /// Runs every storm and says what was seen broken: nothing, if the source keeps the clauses.
+    /// Runs every storm and lists the faults: none, if the source keeps the clauses.
     pub fn run(&self) -> Vec<Violation> {
         let storms: [Storm<Self, W>; 8] = [
             ("R3", "a look takes nothing that is not there, leaves nothing, and takes what is there", Self::look),
@@ -186,7 +186,7 @@ where
             let broken = |round: &usize| {
                 // A source of a future has nothing at the end of a turn, and asks again.
                 begin_turn_of_thread();
-                // What a panic has seen is the storm's.
+                // A panic's observations are the storm's.
                 !catch_unwind(AssertUnwindSafe(|| storm(self, &(self.world)(), *round))).unwrap_or(false)
             };
             if let Some(round) = (0..self.rounds).find(broken) {
@@ -227,7 +227,7 @@ where
             if poll(future.as_mut()) {
                 return false;
             }
-            // It is dropped at the end of this block.
+            // The value is dropped at the end of this block.
         } else if (self.source)(world).or(Planted::at(usize::MAX, || true)).wait().is_err() {
             return false;
         }

@@ -3,7 +3,7 @@
 //!
 //! Used under a lock by the wait queue (nodes of waiters) and by the cancellation tree (fibers of a
 //! context). The list itself knows nothing of locks: its owner promises that one thread at a time
-//! touches it and the links of its members.
+//! touches the list and the links of its members.
 #![allow(unsafe_code)] // Links are raw pointers into the frames of the members.
 
 use std::cell::Cell;
@@ -30,15 +30,15 @@ impl<T> Links<T> {
         self.prev.get() != Self::OUTSIDE
     }
 
-    /// Keeps a pointer for the owner of a member that is in no list: what comes after it in a chain
-    /// of the owner's.
+    /// Keeps a pointer for the owner of a member that is in no list: the next member in a chain of
+    /// the owner's.
     #[inline]
     pub(crate) fn chain(&self, next: *const T) {
         debug_assert!(!self.are_linked(), "the links of a member belong to its list");
         self.next.set(next);
     }
 
-    /// What [`chain`](Links::chain) has kept.
+    /// The pointer that [`chain`](Links::chain) has kept.
     #[inline]
     pub(crate) fn chained(&self) -> *const T {
         self.next.get()
@@ -77,8 +77,8 @@ impl<T: Linked> List<T> {
     /// Appends a member.
     ///
     /// # Safety
-    /// `member` stays valid and in place until it has been removed, is in no list now, and its
-    /// links are touched only by the thread that may touch this list.
+    /// `member` stays valid and in place until its removal, is in no list now, and its links are
+    /// touched only by the thread that may touch this list.
     pub(crate) unsafe fn push_back(&mut self, member: NonNull<T>) {
         // SAFETY: as the caller promises; the tail is a member.
         unsafe { self.insert(self.tail, member, ptr::null()) };
@@ -109,7 +109,7 @@ impl<T: Linked> List<T> {
         }
     }
 
-    /// Says what comes after a member, or first for null.
+    /// Sets the next of a member, or the first for null.
     ///
     /// # Safety
     /// It is a member, or null.
@@ -122,7 +122,7 @@ impl<T: Linked> List<T> {
         }
     }
 
-    /// Says what comes before a member, or last for null.
+    /// Sets the previous of a member, or the last for null.
     ///
     /// # Safety
     /// As for `set_next`.
@@ -135,7 +135,7 @@ impl<T: Linked> List<T> {
         }
     }
 
-    /// Takes a member out. Answers whether it was in.
+    /// Takes a member out. Answers whether the member was in.
     ///
     /// # Safety
     /// `member` is valid and is in no list other than this one.

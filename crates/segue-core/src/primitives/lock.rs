@@ -1,17 +1,17 @@
 //! A word lock for the few instructions that move a waiter in or out of a queue.
 //!
-//! Used by every structure in this crate that has a list, by schedulers for what their workers
-//! offer each other, and by nothing that calls foreign code while it holds it: the holder never
-//! waits, allocates little and runs no user code, so a locker that finds it taken spins for a
-//! moment and then gives its time slice away. In return the unlock is a store, where that of a
-//! mutex with waiters is an exchange.
+//! Used by every structure in this crate that has a list, by schedulers for closures that their
+//! workers offer each other, and by no code that calls foreign code with the lock held: the holder
+//! never waits, allocates little and runs no user code, so a locker that finds a taken lock spins
+//! for a moment and then gives its time slice away. In return the unlock is a store, where that of
+//! a mutex with waiters is an exchange.
 //!
-//! Under loom a locker that finds it taken is blocked, since a thread that spins can do so for ever
-//! there; so the models say nothing of the spinning. It is not loom's own mutex: a thread that
-//! waits for that is disturbed by an `unpark` that was meant for a later `park`.
+//! Under loom a locker that finds a taken lock is blocked, since a thread that spins can do so for
+//! ever there; so the models say nothing of the spinning. Loom's own mutex would not do: a thread
+//! that waits for that is disturbed by an `unpark` that was meant for a later `park`.
 //!
-//! Ordering: the unlock releases, the next lock acquires; what was written under the lock is seen
-//! under the lock.
+//! Ordering: the unlock releases, the next lock acquires; writes under the lock are seen under the
+//! lock.
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use crate::primitives::atomic::{self, AtomicBool, Ordering, UnsafeCell};
@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 const SPINS: u32 = 64;
 
 /// A lock for a few instructions: its holder calls no foreign code and does not wait. A locker that
-/// finds it taken spins, and then gives its time slice away. A panic of the holder unlocks it.
+/// finds a taken lock spins, and then gives its time slice away. A panic of the holder unlocks.
 ///
 /// # Examples
 ///
@@ -35,14 +35,15 @@ const SPINS: u32 = 64;
 /// ```
 pub struct Lock<T> {
     locked: AtomicBool,
-    /// The blocked threads of a model, and not a part of it: nothing here is a step of its own.
+    /// The blocked threads of a model, and not a part of that model: nothing here is a step of its
+    /// own.
     #[cfg(loom)]
     blocked: std::sync::Mutex<Vec<atomic::Thread>>,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached only through a guard, and `locked` admits one guard at a time; so a
-// shared lock moves the value between threads and never shares it.
+// shared lock moves the value between threads and never shares that.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: the lock owns its value.
 unsafe impl<T: Send> Send for Lock<T> {}
@@ -61,9 +62,9 @@ impl<T> Lock<T> {
         Self { locked: AtomicBool::new(false), blocked: Default::default(), value: UnsafeCell::new(value) }
     }
 
-    /// Locks it, until the guard is dropped.
+    /// Locks, until the drop of the guard.
     ///
-    /// It suspends no fiber: a caller that holds it already spins for ever.
+    /// No fiber is suspended: a caller that holds the lock already spins for ever.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         if !self.try_acquire() {
@@ -74,8 +75,8 @@ impl<T> Lock<T> {
 
     #[inline]
     fn try_acquire(&self) -> bool {
-        // An exchange is cheaper than a compare-and-exchange, and as good: it changes nothing if
-        // the lock is taken. Loom has one that finds it taken come after an unlock.
+        // An exchange is cheaper than a compare-and-exchange, and as good: a taken lock stays
+        // unchanged. In loom an exchange on a taken lock comes after an unlock.
         if cfg!(loom) {
             self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         } else {
@@ -102,7 +103,7 @@ impl<T> Lock<T> {
         loop {
             self.blocked.lock().unwrap().push(atomic::current());
             // An unpark that is meant for the holder's caller may end this too, and is then looked
-            // for where it matters: in the mail.
+            // for in the mail, where it matters.
             atomic::park();
             if self.try_acquire() {
                 return;
@@ -110,7 +111,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// The value, without the lock: nobody else has it.
+    /// The value, without the lock: nobody else has that.
     pub(crate) fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -122,7 +123,7 @@ pub struct LockGuard<'a, T> {
 }
 
 impl<'a, T> LockGuard<'a, T> {
-    /// The lock that it holds.
+    /// The held lock.
     #[inline]
     pub(crate) fn lock(&self) -> &'a Lock<T> {
         self.lock

@@ -28,9 +28,10 @@ pub struct OutsideWork(Option<Timers>);
 
 /// To be held while a thread outside works for the calling fiber: a simulation then moves its clock
 /// no further, and reports no deadlock, until the answer is there. On the real clock, and on plain
-/// threads, it has no effect.
+/// threads, there is no effect.
 ///
-/// It may be sent to the thread that works. The answer is given before it is dropped. Never waits.
+/// The value may be sent to the thread that works. The answer is given before the drop. Never
+/// waits.
 ///
 /// # Examples
 ///

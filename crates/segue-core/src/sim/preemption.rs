@@ -5,8 +5,8 @@
 //!
 //! A fiber runs until it waits or yields, so a schedule can differ from another only there, while
 //! two fibers on two workers meet anywhere. A simulator that tries schedules gets the rest from
-//! here: between two operations of a fiber others may run, and inside of an operation nobody sees
-//! it half done.
+//! here: between two operations of a fiber others may run, and inside of an operation nobody sees a
+//! half-done state.
 //!
 //! Elsewhere a point costs a load of a word that is never written, and a branch that is never
 //! taken.
@@ -16,22 +16,22 @@ use crate::contract::current;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many simulations ask for points. Not loom's: a model has no simulator in it.
+/// How many simulations ask for points. Not loom's: a model has no simulator.
 static SIMULATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a point does.
+/// The effect of a point.
 static HOOK: OnceLock<fn()> = OnceLock::new();
 
-/// In a simulation that [asks for it](PreemptionPoints), other fibers may run here. Elsewhere it
-/// has no effect.
+/// In a simulation that [asks for it](PreemptionPoints), other fibers may run here. Elsewhere a
+/// point has no effect.
 ///
 /// For authors of structures, at the beginning of each operation that others can see; and for code
-/// under test that shares plain atomics, between two accesses. It is not called where a fiber can't
-/// be suspended: under the lock of a queue, nor by an [`Operation`](crate::Operation) that is
-/// called there. While the fiber is panicking, or begins to wait, it has no effect.
+/// under test that shares plain atomics, between two accesses. A point is not called where a fiber
+/// can't be suspended: under the lock of a queue, nor by an [`Operation`](crate::Operation) that is
+/// called there. While the fiber is panicking, or begins to wait, a point has no effect.
 ///
 /// # Cancellation
-/// *No effect*: it does not look.
+/// *No effect*: a point does not look.
 ///
 /// # Examples
 ///
@@ -47,8 +47,8 @@ static HOOK: OnceLock<fn()> = OnceLock::new();
 /// ```
 #[inline]
 pub fn preemption_point() {
-    // A hint: a simulation that begins does so before it starts its fibers, on the thread that they
-    // run on.
+    // A hint: a simulation begins that before the start of its fibers, on the thread that they run
+    // on.
     if SIMULATIONS.load(Ordering::Relaxed) != 0 {
         at_point();
     }
@@ -65,8 +65,9 @@ fn at_point() {
     }
 }
 
-/// Says what a [point](preemption_point) does on a fiber, while there are [`PreemptionPoints`]. For
-/// simulators: `hook` may yield if the calling fiber is the simulator's, and does nothing if not.
+/// Sets the effect of a [point](preemption_point) on a fiber, while there are [`PreemptionPoints`].
+/// For simulators: `hook` may yield if the calling fiber is the simulator's, and does nothing if
+/// not.
 ///
 /// A process has one simulator: the first call counts.
 pub fn set_preemption(hook: fn()) {

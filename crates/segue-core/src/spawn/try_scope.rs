@@ -29,9 +29,9 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 /// As [`scope`](crate::scope), for a body and for fibers that return errors: the first error, or
 /// panic, cancels the others, which find the failure as the reason in their [`Cancelled`].
 ///
-/// When all have ended it returns what the body has returned if nothing failed. Otherwise all that
-/// went wrong is in the [`ScopeError`], in its order. The error of a scope further in is taken to
-/// pieces: its failures are in this one's.
+/// When all have ended the call returns the body's value if nothing failed. Otherwise all failures
+/// are in the [`ScopeError`], in its order. The error of a scope further in is taken to pieces: its
+/// failures are in this one's.
 ///
 /// An error that says only that the scope was cancelled is not a failure beside others. Alone this
 /// is a failure if the caller was cancelled: then the work is not complete. If the scope was

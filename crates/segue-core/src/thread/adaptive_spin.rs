@@ -1,4 +1,4 @@
-//! How often a plain thread looks for its mail before it parks, learnt from how its earlier waits
+//! How often a plain thread looks for its mail before a park, learnt from how its earlier waits
 //! have ended.
 //!
 //! Used by `thread.rs`, which is where threads wait, and by `park.rs`, which waits for long.
@@ -20,9 +20,9 @@
 //!    '--> MOST, if it parked and the mail came SOON, and the doubt has it try
 //! ```
 //!
-//! A new thread does not look: its first wait that parks tells it whether to. A wait that takes
-//! longer than SOON counts only for its looks in vain: after some of these a thread with long waits
-//! does not look at all, and pays for two readings of the clock.
+//! A new thread does not look: its first park decides about that. A wait that takes longer than
+//! SOON counts only for its looks in vain: after some of these a thread with long waits does not
+//! look at all, and pays for two readings of the clock.
 //!
 //! MOST is about what a wake-up takes. So if two threads wake each other in turn, each asleep while
 //! the other one is woken, the first one that looks meets the answer; after that the other one's
@@ -39,8 +39,8 @@
 //!
 //! # Under the model checker
 //!
-//! A thread does not look: mail that comes early is found by the exchange with which it would lie
-//! down, so that looks add no outcome; and a clock would make two runs of a model differ.
+//! A thread does not look: mail that comes early is found by the exchange of the lying down, so
+//! that looks add no outcome; and a clock would make two runs of a model differ.
 
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{local, spin_loop};
@@ -53,8 +53,7 @@ use std::time::{Duration, Instant};
 const MOST: u32 = 1024;
 /// Fewer looks than this are none.
 const LEAST: u32 = 8;
-/// A thread that got mail sooner than this after it had parked might have done better to look
-/// for it.
+/// A thread that got mail sooner than this after its park might have done better with a look.
 const SOON: Duration = Duration::from_micros(100);
 /// What a thread has learnt.
 #[derive(Clone, Copy)]
@@ -102,8 +101,8 @@ impl Patience {
         Self { looked: false, parked: None }
     }
 
-    /// Looks for a while, the first time that it is called, and answers whether there was
-    /// something; if not, the thread should park.
+    /// Looks for a while, in the first call, and answers whether there was something; if not, the
+    /// thread should park.
     pub(crate) fn look(&mut self, mut is_there: impl FnMut() -> bool) -> bool {
         if cfg!(loom) || self.looked || AT_ONCE.with(Cell::get) {
             return false;
@@ -126,7 +125,7 @@ impl Patience {
         false
     }
 
-    /// At the end of the wait: learns from how long it was.
+    /// At the end of the wait: learns from its length.
     #[inline]
     pub(crate) fn end(self) {
         if let Some(parked) = self.parked {

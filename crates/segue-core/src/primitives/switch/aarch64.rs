@@ -1,13 +1,13 @@
 //! The switch on AArch64, in the convention of its procedure call standard.
 //!
 //! Used by `super`; its head has the idea. The words of the side that rests lie below its stack
-//! pointer: x19 at -16, x29 and the address at which it goes on at -32. Signal handlers may use
-//! what is below a stack pointer here, so that it is moved below the words before they are stored,
-//! and above them after they were loaded.
+//! pointer: x19 at -16, x29 and the address for its continuation at -32. Signal handlers may use
+//! the memory below a stack pointer here, so that the pointer is moved below the words before they
+//! are stored, and above them after they were loaded.
 //!
 //! x29 and x19 are saved by hand, since the compiler may have its frame in them and does not let
-//! assembly claim them. All others are claimed, so that the compiler saves what it needs: x20 to
-//! x28 one by one, the rest, the whole vector registers included, by `clobber_abi`.
+//! assembly claim them. All others are claimed, so that the compiler saves those in use: x20 to x28
+//! one by one, the rest, the whole vector registers included, by `clobber_abi`.
 //!
 //! `hint #36` is `bti j`, which allows jumps to its address where branch targets are enforced, and
 //! does nothing elsewhere.
@@ -26,8 +26,8 @@ pub(super) const FRAME_POINTER: usize = 32;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. x19 is left as it is: `root` does not
-    // look at it.
+    // SAFETY: 64 bytes below `base` are ours by the contract. x19 is left unchanged: `root` does
+    // not look there.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);
         let rests = base.byte_sub(PREPARED);
@@ -38,7 +38,7 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     }
 }
 
-/// The switch, with what it says, if anything.
+/// The switch, with a message, if any.
 macro_rules! switch {
     ($save:ident, $to:ident, $($words:tt)*) => {
         asm!(
@@ -49,7 +49,7 @@ macro_rules! switch {
             "str x19, [sp, #16]",
             "ldp x29, x3, [x1, #-32]",
             "ldr x19, [x1, #-16]",
-            // From here on it is the other side's stack.
+            // From here on the stack is the other side's.
             "mov sp, x1",
             "br x3",
             "2:",
@@ -78,7 +78,7 @@ pub(super) unsafe fn switch(save: *mut Resting, to: Resting) {
 /// As `super::switch_saying`.
 #[inline(always)]
 pub(super) unsafe fn switch_saying(save: *mut Resting, to: Resting, [mut a, mut b, mut c]: Words) -> Words {
-    // SAFETY: as in `switch`; and it leaves these registers alone.
+    // SAFETY: as in `switch`; and these registers stay untouched.
     unsafe { switch!(save, to, inlateout("x4") a, inlateout("x5") b, inlateout("x6") c,) }
     [a, b, c]
 }
@@ -86,8 +86,8 @@ pub(super) unsafe fn switch_saying(save: *mut Resting, to: Resting, [mut a, mut 
 /// As `super::leave`.
 #[inline(always)]
 pub(super) unsafe fn leave(to: Resting) -> ! {
-    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed
-    // any more.
+    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of its state is
+    // needed any more.
     unsafe {
         asm!(
             "ldp x29, x3, [x1, #-32]",
@@ -103,12 +103,12 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
 /// How far behind its beginning the return address lies that [`root`] leaves.
 pub(super) const RETURN: usize = 20;
 
-/// Where every coroutine begins, and what a backtrace takes for the caller of its entry.
+/// The beginning of every coroutine, and for a backtrace the caller of its entry.
 ///
 /// # Safety
 ///
-/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root`
-/// in the word above the stack pointer's.
+/// Not to be called: reached by a switch to the words that `prepare` has made, with the address of
+/// the `Root` in the word above the stack pointer's.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn root() -> ! {
     naked_asm!(

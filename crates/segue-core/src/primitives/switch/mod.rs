@@ -8,10 +8,10 @@
 //! # The idea
 //!
 //! The side that does not run is one word: its stack pointer. Three words lie right below it, on
-//! its own stack: its frame pointer, the address at which it goes on, and the one other register
-//! that the compiler does not let go. Everything else the compiler saves itself, where it has
-//! something to save: to it, a switch is a piece of inline assembly after which no register and no
-//! memory is what it was.
+//! its own stack: its frame pointer, the address for its continuation, and the one other register
+//! that the compiler does not let go. Everything else the compiler saves itself, where there is
+//! something to save: a switch is a piece of inline assembly after which no register and no memory
+//! is the same.
 //!
 //! There is one operation, [`switch`]: store the three words and the stack pointer, load the other
 //! one and its words, jump. To resume and to suspend are the same operation with the two stack
@@ -33,47 +33,46 @@
 //!
 //! # Why both ways jump
 //!
-//! A processor predicts a return by a stack of its own, of the calls that it has seen. If a resume
-//! is a call and a suspension a return (as in the crate corosensei, which this replaced), that
-//! record is right as long as the coroutine suspends in the very function that was resumed. But a
-//! coroutine mostly waits some calls deep, and goes on by returning from these: each of its returns
-//! then takes a record of the other side's, and is predicted wrongly, as is the return that
-//! suspends it next. Measured on a Xeon, for a pair of switches: 4.1 ns if the suspension is
-//! inlined into the coroutine's own loop, 27 ns if it is one call away.
+//! A processor predicts a return by a stack of its own, of the calls so far. If a resume is a call
+//! and a suspension a return (as in the crate corosensei, which this replaced), that record is
+//! right as long as the coroutine suspends in the very function that was resumed. But a coroutine
+//! mostly waits some calls deep, and goes on by returns from these: each of its returns then takes
+//! a record of the other side's, and is predicted wrongly, as is the return of the next suspension.
+//! Measured on a Xeon, for a pair of switches: 4.1 ns if the suspension is inlined into the
+//! coroutine's own loop, 27 ns if one call away.
 //!
-//! A jump leaves the record alone. The coroutine returns from what it has called, and so the record
-//! is right again, on two conditions: the code that runs between makes as many calls as returns (a
-//! scheduler's loop does, if `resume` is inlined into it), and the coroutine that is resumed is the
+//! A jump leaves the record alone. The coroutine returns from its calls, and so the record is right
+//! again, on two conditions: the code that runs between makes as many calls as returns (a
+//! scheduler's loop does, with `resume` inlined there), and the coroutine that is resumed is the
 //! one that was suspended, or one that waits in the same place. Jumps to computed addresses are
 //! predicted from the history of branches, as the call of a resume was.
 //!
 //! The second condition is why a scheduler hands the switch to its caller, as a [`Switch`], and
-//! does not make it itself: each function between the switch and the loop of the fiber's own is a
-//! return that may be predicted wrongly. With one function less a message by a promise takes
-//! 101 ns, and 120 before; one by an MVar 86, and 102 before; measured on a Xeon.
+//! does not switch itself: each function between the switch and the loop of the fiber's own is a
+//! return that may be predicted wrongly. With one function less a message by a promise takes 101
+//! ns, and 120 before; one by an MVar 86, and 102 before; measured on a Xeon.
 //!
 //! # How a coroutine begins and ends
 //!
 //! [`prepare`] writes the words as if a coroutine had been suspended at the first instruction of
 //! `root`. `root` is a few instructions without a frame, below a word with the address of the
-//! coroutine's [`Root`]: it jumps to `Root::entry`, and its own address is the return address
-//! there. Nobody returns to it: the end of a coroutine is [`leave`], a switch that puts nothing
+//! coroutine's [`Root`]: `root` jumps to `Root::entry`, and its own address is the return address
+//! there. Nobody returns there: the end of a coroutine is [`leave`], a switch that puts nothing
 //! away.
 //!
-//! # What debuggers and unwinders see
+//! # The view of debuggers and unwinders
 //!
 //! `root` describes its caller: the resumer that the link names, with the registers from the three
 //! words there. So a backtrace goes on on the resumer's stack, as far as that goes. The chain of
 //! frame pointers ends at `root`. `root` is marked as a signal's frame, since gdb takes a backtrace
-//! for corrupt if its stack addresses do not grow, except at signals; it prints
-//! `<signal handler called>` there. The caller of such a frame is looked up by the address itself
-//! and not by the one before: so an address at which a side goes on must not be the end of an
-//! assembly block.
+//! for corrupt if its stack addresses do not grow, except at signals; gdb prints `<signal handler
+//! called>` there. The caller of such a frame is looked up by the address itself and not by the one
+//! before: so an address at which a side goes on must not be the end of an assembly block.
 //!
 //! Unwinding goes nowhere near a switch: the blocks are not marked as ones that may unwind, and
-//! `coroutine` catches what leaves a coroutine's function.
+//! `coroutine` catches a panic that leaves a coroutine's function.
 //!
-//! # What is not switched
+//! # Not switched
 //!
 //! - The control words of the floating-point units (`mxcsr` and the x87's; `fpcr`): they are the
 //!   thread's. To save and load them would triple the time. Rust code must not change them; foreign
@@ -131,25 +130,28 @@ use std::ptr::NonNull;
 /// The stack pointer of a side that does not run.
 pub type Resting = *mut u8;
 
-/// What the side that comes to rest [says](switch_saying) to the one that goes on: in registers.
+/// The [message](switch_saying) of the side that comes to rest to the one that goes on: in
+/// registers.
 pub type Words = [MaybeUninit<*const ()>; 3];
 
 /// Nothing.
 pub const NO_WORDS: Words = [MaybeUninit::uninit(); 3];
 
-/// What stands above all frames of a coroutine. `repr(C)`: the assembly knows the places.
+/// The block above all frames of a coroutine. `repr(C)`: the assembly knows the places.
 #[repr(C)]
 pub struct Root {
     /// The resumer: written at each resume, valid while the coroutine runs.
     pub link: Resting,
-    /// What the coroutine does, from its first resume on. It must not return or unwind.
+    /// The function of the coroutine, from its first resume on. The function must not return or
+    /// unwind.
     pub entry: unsafe extern "C" fn(*mut Root) -> !,
 }
 
-/// How far below its stack pointer a side that rests has the address at which it goes on.
+/// The distance below its stack pointer at which a side that rests has the address for its
+/// continuation.
 pub const GOES_ON_AT: usize = arch::GOES_ON_AT;
 
-/// And how far below it its frame pointer.
+/// And the distance of its frame pointer.
 pub const FRAME_POINTER: usize = arch::FRAME_POINTER;
 
 /// Whether an address that was found on a stack is the one to which a coroutine's function would
@@ -173,7 +175,7 @@ pub const PREPARED: usize = 16;
 ///
 /// # Safety
 ///
-/// `base` is a multiple of 16, with 64 writable bytes below it that nobody uses.
+/// `base` is a multiple of 16, with 64 writable bytes below that nobody uses.
 #[inline]
 pub unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     // SAFETY: by the contract.
@@ -185,19 +187,19 @@ pub unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
 ///
 /// # Safety
 ///
-/// - `save` may be written; it is, before anything else happens.
-/// - `to` rests: it comes from [`prepare`], or was saved by this function, and nobody has let it go
-///   on since. Its stack is in place, and it rested on this thread.
+/// - `save` may be written, and is, before anything else happens.
+/// - `to` rests: it comes from [`prepare`], or was saved by this function, and has not gone on
+///   since. Its stack is in place, and its rest was on this thread.
 /// - A prepared one finds its `root` in place.
-/// - Whatever the caller has borrowed or assumes survives what others do until this returns.
+/// - All borrows and assumptions of the caller survive the acts of others until this returns.
 #[inline(always)]
 pub unsafe fn switch(save: *mut Resting, to: Resting) {
     // SAFETY: by the contract.
     unsafe { arch::switch(save, to) }
 }
 
-/// As [`switch`], with what is told to the other side. Returns what the side has said that lets the
-/// caller go on, by this function; anything if it has not come by this.
+/// As [`switch`], with a message to the other side. Returns the message of the side that lets the
+/// caller go on, by this function; anything after another function.
 ///
 /// # Safety
 ///
@@ -219,9 +221,10 @@ pub unsafe fn leave(to: Resting) -> ! {
     unsafe { arch::leave(to) }
 }
 
-/// A switch that is about to be made: where the caller is to rest, and what goes on instead.
+/// A switch that is about to be made: the caller's place of rest, and the side that goes on
+/// instead.
 ///
-/// A scheduler answers with one where a fiber suspends, so that the caller makes it in the frame
+/// A scheduler answers with one where a fiber suspends, so that the caller switches in the frame
 /// that waits.
 #[derive(Debug)]
 #[must_use = "the caller is to make it at once"]
@@ -234,8 +237,8 @@ impl Switch {
     /// The switch that stores into `save` and lets `to` go on.
     ///
     /// # Safety
-    /// What [`switch`] asks for holds until it is made, which is the next thing that is done on
-    /// this thread.
+    /// The demands of [`switch`] hold until the switch is made, which is the next act on this
+    /// thread.
     #[inline(always)]
     pub unsafe fn new(save: NonNull<Resting>, to: NonNull<u8>) -> Self {
         Self { save, to }
@@ -244,8 +247,8 @@ impl Switch {
     /// Makes the switch. Returns when somebody lets the caller go on.
     ///
     /// # Safety
-    /// It is the next thing that is done on this thread after the switch was given out, once.
-    /// Whatever the caller has borrowed or assumes survives what others do until this returns.
+    /// The call is the next act on this thread after the switch was given out, once. All borrows
+    /// and assumptions of the caller survive the acts of others until this returns.
     #[inline(always)]
     pub unsafe fn make(self) {
         // SAFETY: by the contracts of both.

@@ -1,16 +1,16 @@
 //! The switch on x86-64, in the System V calling convention.
 //!
 //! Used by `super`; its head has the idea. The words of the side that rests lie right below its
-//! stack pointer: rbx at -8, the address at which it goes on at -16, rbp at -24. That is in the 128
-//! bytes below a stack pointer that the convention keeps from signal handlers, on either stack; and
-//! the compiler, which may use these bytes too, does not do so around assembly that is not marked
-//! `nostack`. To push and pop the words instead costs a twentieth more, as the processor follows
-//! the stack pointer's changes by a way of its own.
+//! stack pointer: rbx at -8, the address for its continuation at -16, rbp at -24. That is in the
+//! 128 bytes below a stack pointer that the convention keeps from signal handlers, on either stack;
+//! and the compiler, which may use these bytes too, does not do so around assembly that is not
+//! marked `nostack`. To push and pop the words instead costs a twentieth more, as the processor
+//! follows the stack pointer's changes by a way of its own.
 //!
 //! rbx and rbp are saved by hand, since the compiler may have its frame in them and does not let
-//! assembly claim them. All others are claimed, so that the compiler saves what it needs: r12 to
-//! r15 one by one, the rest by `clobber_abi`. The direction flag is clear on both sides, as
-//! everywhere in this convention.
+//! assembly claim them. All others are claimed, so that the compiler saves those in use: r12 to r15
+//! one by one, the rest by `clobber_abi`. The direction flag is clear on both sides, as everywhere
+//! in this convention.
 
 #![allow(unsafe_code)] // Assembly.
 
@@ -26,8 +26,8 @@ pub(super) const FRAME_POINTER: usize = 24;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. rbx is left as it is: `root` does not
-    // look at it.
+    // SAFETY: 64 bytes below `base` are ours by the contract. rbx is left unchanged: `root` does
+    // not look there.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);
         let rests = base.byte_sub(PREPARED);
@@ -38,7 +38,7 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     }
 }
 
-/// The switch, with what it says, if anything.
+/// The switch, with a message, if any.
 macro_rules! switch {
     ($save:ident, $to:ident, $($words:tt)*) => {
         asm!(
@@ -47,7 +47,7 @@ macro_rules! switch {
             "mov [rsp - 16], rax",
             "mov [rsp - 24], rbp",
             "mov [rdi], rsp",
-            // From here on it is the other side's stack.
+            // From here on the stack is the other side's.
             "mov rsp, rsi",
             "mov rbp, [rsi - 24]",
             "jmp qword ptr [rsi - 16]",
@@ -83,8 +83,8 @@ pub(super) unsafe fn switch_saying(save: *mut Resting, to: Resting, [mut a, mut 
 /// As `super::leave`.
 #[inline(always)]
 pub(super) unsafe fn leave(to: Resting) -> ! {
-    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of it is needed
-    // any more.
+    // SAFETY: as in `switch`, other than that the caller never goes on, and nothing of its state is
+    // needed any more.
     unsafe {
         asm!(
             "mov rsp, rsi",
@@ -99,12 +99,12 @@ pub(super) unsafe fn leave(to: Resting) -> ! {
 /// How far behind its beginning the return address lies that [`root`] leaves.
 pub(super) const RETURN: usize = 16;
 
-/// Where every coroutine begins, and what a backtrace takes for the caller of its entry.
+/// The beginning of every coroutine, and for a backtrace the caller of its entry.
 ///
 /// # Safety
 ///
-/// Not to be called: reached by a switch to what `prepare` has made, with the address of the `Root`
-/// in the word above the stack pointer's.
+/// Not to be called: reached by a switch to the words that `prepare` has made, with the address of
+/// the `Root` in the word above the stack pointer's.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn root() -> ! {
     naked_asm!(
