@@ -11,12 +11,12 @@
 //! that depth makes their calls, one after the other, as soon as its own waker has returned: so a
 //! chain of any length takes a bounded stack.
 //!
-//! The depth is that of one stack, so it counts for the fiber (or thread) that makes the calls, and
-//! for no other.
+//! The depth is that of one stack, so the depth counts for the fiber (or thread) that makes the
+//! calls, and for no other.
 //!
-//! **The race to fear**: the waker at that depth waits, and what it has kept is what it waits for.
-//! Therefore a wait first calls what is kept ([`let_go`]), and so does a worker loop that a waker
-//! runs ([`afresh`]). So nothing is kept while other code has the thread.
+//! **The race to fear**: the waker at that depth waits, for a wake-up that it has kept. Therefore a
+//! wait first calls the kept wakers ([`let_go`]), and so does a worker loop that a waker runs
+//! ([`afresh`]). So nothing is kept while other code has the thread.
 
 use crate::chain::unwind::contain;
 use crate::contract::current;
@@ -61,9 +61,9 @@ fn set_depth(depth: u32) {
 /// A resumer of several waiters that calls [`wake_task`] for some holds this until all of them are
 /// resumed: until then the wakers wait.
 ///
-/// A waker is foreign code, and may drop the task that it wakes (an executor's that was shut down
-/// does). If that task has a second waiter in the same batch, its drop would wait for a resume that
-/// this very thread owes it.
+/// A waker is foreign code, and may drop the woken task (an executor's that was shut down does). If
+/// that task has a second waiter in the same batch, its drop would wait for a resume that this very
+/// thread owes.
 pub(crate) struct Batch(());
 
 impl Batch {
@@ -92,14 +92,14 @@ impl Drop for Batch {
 /// foreign code, and an interrupt comes under the lock of a context.
 pub fn wake_after_interrupt(waker: Waker) {
     let mut waker = Some(waker);
-    // In the destructors of a thread's local variables there is nowhere to keep it.
+    // In the destructors of a thread's local variables there is no place to keep a waker.
     let _ = DEFERRED.try_with(|deferred| deferred.borrow_mut().extend(waker.take()));
     waker.into_iter().for_each(call);
 }
 
-/// Calls `waker`: now; or, if this thread is about to resume several, as soon as it has; or, if the
-/// caller is inside of many wakers, as soon as the innermost has returned or waits. What it panics
-/// with stays inside.
+/// Calls `waker`: now; or, if this thread is about to resume several, after that; or, if the caller
+/// is inside of many wakers, as soon as the innermost has returned or waits. Its panic stays
+/// inside.
 ///
 /// For the [`wake`](crate::scheduling::Scheduler::wake) of schedulers that are hosted by foreign
 /// executors, and for [`Wake::Resume`](crate::scheduling::Wake::Resume).
@@ -108,7 +108,7 @@ pub fn wake_task(waker: Waker) {
     if BATCHES.with(Cell::get) == 0 && depth() < DEEPEST {
         call(waker);
     } else {
-        // What it points to is as a rule what the call touches first.
+        // The call as a rule touches the target of the waker first.
         prefetch(waker.data());
         wake_after_interrupt(waker);
     }
@@ -125,7 +125,7 @@ fn next() -> Option<Waker> {
     DEFERRED.try_with(|deferred| deferred.borrow_mut().pop_front()).ok().flatten()
 }
 
-/// Calls a waker where nothing may unwind, and what it has left behind if it is the deepest.
+/// Calls a waker where nothing may unwind, and the kept ones too at the deepest call.
 fn call(waker: Waker) {
     let outside = depth();
     let mut waker = Some(waker);
@@ -138,8 +138,9 @@ fn call(waker: Waker) {
     }
 }
 
-/// To be called before the caller gives the thread to others, or blocks it: it may be inside of a
-/// waker, and nobody else calls what that one keeps. Answers whether wakers may have been called.
+/// To be called before the caller gives the thread to others, or blocks: the caller may be inside
+/// of a waker, and nobody else calls the wakers that this one keeps. Answers whether wakers may
+/// have been called.
 #[inline]
 pub(crate) fn let_go() -> bool {
     CALLS.with(Cell::get).depth != 0 && call_kept()
@@ -159,8 +160,8 @@ fn call_kept() -> bool {
     calls
 }
 
-/// Runs `f` as if it were inside of no waker. For worker loops, which a waker may start: what that
-/// one keeps is called first.
+/// Runs `f` as outside of all wakers. For worker loops, which a waker may start: the wakers that
+/// this one keeps are called first.
 pub fn afresh<R>(f: impl FnOnce() -> R) -> R {
     let_go();
     let outside = depth();

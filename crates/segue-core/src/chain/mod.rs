@@ -1,55 +1,57 @@
-//! The chain of what surrounds the running computation: effect handlers, generators, contexts, and
+//! The chain of frames around the running computation: effect handlers, generators, contexts, and
 //! barriers.
 //!
-//! Used by the crate of effect handlers, which links handlers and generators and captures what runs
-//! inside of them; by the cancellation tree, which links the contexts that a captured
+//! Used by the crate of effect handlers, which links handlers and generators and captures the
+//! computations inside of them; by the cancellation tree, which links the contexts that a captured
 //! computation takes along; and by every operation that calls foreign code, which links a barrier.
 //!
 //! # The idea
 //!
 //! A computation that performs an effect, or gives from a generator, is *captured*: its stack, up
 //! to the handler or the generator, is suspended and may go on later, in another fiber, or never.
-//! So nothing on that stack may rely on what is around it. Two kinds of frames do all the same:
+//! So nothing on that stack may rely on its surroundings. Two kinds of frames do all the same:
 //!
 //! - An **operation in progress** (a wait, a wake-up, the run of a worker) has registered itself
-//!   somewhere, or has a borrow of its fiber. When it calls foreign code, a waker or a closure, it
-//!   puts a [`barrier`] around the call: no computation is captured across that. It is the rule for
-//!   C frames of "Retrofitting Effect Handlers onto OCaml" (section 2), for the same reason.
+//!   somewhere, or has a borrow of its fiber. Around each call of foreign code, a waker or a
+//!   closure, the operation puts a [`barrier`]: no computation is captured across that. This is the
+//!   rule for C frames of "Retrofitting Effect Handlers onto OCaml" (section 2), for the same
+//!   reason.
 //! - A **context** (the body of a scope, timeout, shield or token) is meant to be inside of
-//!   something. It belongs to the captured computation: it leaves with it, and comes back where
-//!   that is resumed.
+//!   something. A context belongs to the captured computation, leaves along, and comes back at the
+//!   resume.
 //!
-//! So that a capture finds both, they stand in one chain with the handlers. What runs sees the
+//! So that a capture finds both, they stand in one chain with the handlers. Running code sees the
 //! frames from the thread's top outwards.
 //!
 //! # How the top is set
 //!
-//! - A handler, a context or a barrier sets it when it begins, and again when it ends or unwinds.
+//! - A handler, a context or a barrier sets the top at its beginning, and again at its end or
+//!   unwinding.
 //! - The resumer of a captured computation names its own top as the parent of the computation's
-//!   outermost frame, and it is the top again when control comes back: a handled computation sets
-//!   it before it gives control up, the consumer of a generator when it has it. So the clauses of a
-//!   handler, and that consumer, see their own surroundings.
-//! - A captured computation that goes on sets the top that it had. All frames between that and the
-//!   outermost are its own, on stacks that were captured with it.
-//! - A coroutine starts with an empty chain: an effect does not leave it. The resumer takes its own
-//!   chain out of the way; a suspension, from however deep inside, does the same with the
-//!   coroutine's. Both look once, and mostly the chain is empty.
+//!   outermost frame, which is the top again when control comes back: a handled computation sets
+//!   the top before giving control up, the consumer of a generator after getting it. So the clauses
+//!   of a handler, and that consumer, see their own surroundings.
+//! - A captured computation that goes on sets its former top. All frames between that and the
+//!   outermost are its own, on stacks that were captured along.
+//! - A coroutine starts with an empty chain: an effect does not leave the coroutine. The resumer
+//!   takes its own chain out of the way; a suspension, from however deep inside, does the same with
+//!   the coroutine's. Both look once, and mostly the chain is empty.
 //!
 //! **When the chain is empty** nothing can be captured across, whatever is linked later. So
 //! contexts and barriers are linked only if the chain is not empty; mostly they cost one look at a
 //! thread-local pointer.
 //!
-//! # What is inherited
+//! # Inheritance
 //!
 //! A fiber starts with an empty chain, and so do the halves of a join. But a handler that only
-//! answers, by clauses that any thread may call, can be shared with what it outlives: the halves of
-//! a join inside of it, and the fibers of a scope that was opened inside. Such a handler is a
-//! [`Shared`]; these halves and fibers begin their chains with an [`inherit`]ed view of it. It
-//! outlives them because nothing takes the scope, or the join, out of it: the [`heritage`] ends at
-//! the first frame that may be captured, a generator or a handler that wants continuations, and at
-//! a barrier.
+//! answers, by clauses that any thread may call, can be shared with computations that it outlives:
+//! the halves of a join inside, and the fibers of a scope that was opened inside. Such a handler is
+//! a [`Shared`]; these halves and fibers begin their chains with an [`inherit`]ed view of that
+//! handler. The handler outlives them because nothing takes the scope, or the join, out: the
+//! [`heritage`] ends at the first frame that may be captured, a generator or a handler that wants
+//! continuations, and at a barrier.
 //!
-//! On the host with a thread for each coroutine each has a top of its own, since it is a
+//! On the host with a thread for each coroutine each has a top of its own, since the top is a
 //! thread-local variable; all of the above holds there too, and some of it is needless.
 #![allow(unsafe_code)] // Frames are linked by address.
 
@@ -73,24 +75,24 @@ pub struct Clauses {
     pub capture: bool,
 }
 
-/// Something that surrounds what runs. `repr(C)`: it is the first field of what it stands for.
+/// A frame around running code. `repr(C)`: a frame is the first field of its structure.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Frame {
     /// The next outer one, or null.
     pub(crate) parent: Cell<*const Frame>,
-    /// What a handler handles, as the crate of handlers knows it. Null for everything else.
+    /// A handler's clauses, in the form of the crate of handlers. Null for everything else.
     clauses: Cell<*const Clauses>,
-    /// A handler's clauses. Of a frame that handles nothing: what it is, if this is one of the
-    /// marks below.
+    /// A handler's clauses. Of a frame that handles nothing: its kind, if this is one of the marks
+    /// below.
     pub list: Cell<*const ()>,
-    /// A handler's state. Not known where there is nothing in it.
+    /// A handler's state. Unknown where the state is empty.
     state: Cell<MaybeUninit<*mut ()>>,
     /// Zero until somebody asks.
     id: Cell<u64>,
 }
 
-/// What a frame is that handles nothing.
+/// The kind of a frame that handles nothing.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'a> {
     /// A generator, or a handler that is out of use.
@@ -112,7 +114,7 @@ const SHARED: *const () = ptr::without_provenance(3);
 const INHERITED: *const () = ptr::without_provenance(4);
 
 impl Frame {
-    /// A frame inside of what is around now.
+    /// A frame inside of the present surroundings.
     #[inline(always)]
     #[must_use]
     pub fn new(clauses: *const Clauses, list: *const ()) -> Self {
@@ -139,7 +141,7 @@ impl Frame {
         self.parent.get()
     }
 
-    /// What it handles; null for what is no handler, or out of use.
+    /// The clauses; null for a frame that is no handler, or out of use.
     #[inline(always)]
     #[must_use]
     pub fn clauses(&self) -> *const Clauses {
@@ -178,18 +180,17 @@ impl Frame {
         self.id.get()
     }
 
-    /// Puts it inside of another one.
+    /// Puts the frame inside of another one.
     ///
     /// # Safety
     /// `parent` is null, or in place.
     #[inline(always)]
     pub unsafe fn put_inside(&self, parent: *const Self) {
-        // A frame that is gone may have lain where this one does. It is told apart by its number:
-        // what was found through the other one was found before this one is numbered, which counts
-        // as a change.
-        // SAFETY: as the caller promises.
+        // A frame that is gone may have lain where this one does. The number tells the two apart: a
+        // clause that was found through the other one was found before this one is numbered, which
+        // counts as a change. SAFETY: as the caller promises.
         let _ = unsafe { parent.as_ref() }.map(Self::id);
-        // It is kept also where the address is the same: it may be that of another frame.
+        // Kept also where the address is the same, which may be that of another frame.
         if self.parent.replace(parent) != parent {
             change();
         }
@@ -206,17 +207,19 @@ impl Frame {
         Self::new(ptr::null(), mark)
     }
 
-    /// What this frame is, which handles nothing.
+    /// The kind of this frame, which handles nothing.
     ///
-    /// By address, which leads to all of what the frame is the head of, as a reference would not.
+    /// By address, which leads to the whole structure that begins with the frame, as a reference
+    /// would not.
     ///
     /// # Safety
-    /// It is one of the chain, as the chain has it, and stays in it while the answer is used.
+    /// The frame is one of the chain, by the chain's pointer, and stays there while the answer is
+    /// used.
     #[cold]
     #[must_use]
     pub unsafe fn kind<'a>(this: *const Self) -> Kind<'a> {
         // SAFETY: only those four link frames with these marks, as their first fields, in
-        // `repr(C)`; and what is in the chain is in place as a whole.
+        // `repr(C)`; and each structure in the chain is in place as a whole.
         unsafe {
             let mark = (*this).list.get();
             if mark == BARRIER {
@@ -271,9 +274,10 @@ fn change() -> u64 {
 
 /// Counts how often a frame of this thread's was put elsewhere, taken out of use, or numbered.
 ///
-/// While this stays the same, the way from a frame outwards stays the same, and so does what lies
-/// on it: what was found from the frame with this [id](Frame::id) is still there. Not on the host
-/// with a thread for each coroutine, where several threads change the frames of one chain.
+/// While this stays the same, the way from a frame outwards stays the same, and so do the frames on
+/// that way: a clause that was found from the frame with this [id](Frame::id) is still there. Not
+/// on the host with a thread for each coroutine, where several threads change the frames of one
+/// chain.
 #[inline(always)]
 #[must_use]
 pub fn changes() -> u64 {
@@ -290,22 +294,22 @@ pub fn top() -> *const Frame {
 /// Makes a frame the innermost one.
 ///
 /// # Safety
-/// It is null, or in place until another one is, and so are all those further out. `clauses` and
-/// the others are what the crate of handlers makes of them.
+/// The frame is null, or in place until the next call, and so are all those further out. `clauses`
+/// and the others have the meaning of the crate of handlers.
 #[inline(always)]
 pub unsafe fn set_top(frame: *const Frame) {
     TOP.with(|top| top.set(frame));
 }
 
-/// Sets the top again when it is dropped.
+/// Its drop sets the top again.
 #[derive(Debug)]
 pub struct Restore(*const Frame);
 
 impl Restore {
-    /// Sets the top to what it is now.
+    /// Sets the top to its present value.
     ///
     /// # Safety
-    /// It is dropped, if at all, before what is the top now ends.
+    /// The drop comes, if at all, before the end of the present top.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new() -> Self {
@@ -316,7 +320,7 @@ impl Restore {
 impl Drop for Restore {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it was in place, and is, as the maker of this promises.
+        // SAFETY: the top was in place, and is, as the maker of this promises.
         unsafe { set_top(self.0) };
     }
 }
@@ -324,17 +328,17 @@ impl Drop for Restore {
 /// Runs `f` inside of a frame.
 ///
 /// # Safety
-/// The frame, and what is around it, are in place until this returns.
+/// The frame, and those around, are in place until this returns.
 #[inline]
 pub(crate) unsafe fn inside<R>(frame: *const Frame, f: impl FnOnce() -> R) -> R {
-    // SAFETY: what is the top now is in place until `f` has ended.
+    // SAFETY: the present top is in place until `f` has ended.
     let _restore = unsafe { Restore::new() };
     // SAFETY: as the caller promises.
     unsafe { set_top(frame) };
     f()
 }
 
-/// What stands between the top and a frame further out.
+/// The obstacle between the top and a frame further out.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
     /// Nothing that a capture up to there would have to see to.
@@ -347,10 +351,10 @@ pub enum Path<'a> {
     Apart,
 }
 
-/// Looks at what stands between the top and `to`.
+/// Looks at the frames between the top and `to`.
 ///
 /// # Safety
-/// What it answers with is not used any more when one of the frames between has ended.
+/// The answer is not used any more when one of the frames between has ended.
 #[cold]
 #[must_use]
 pub unsafe fn path<'a>(to: *const Frame) -> Path<'a> {
@@ -358,15 +362,15 @@ pub unsafe fn path<'a>(to: *const Frame) -> Path<'a> {
     let mut at = top();
     while at != to {
         // SAFETY: the frames from the top outwards are in place, and those between the top and the
-        // one that the caller knows of stay while it is inside of them.
+        // one that the caller knows of stay while the caller is inside of them.
         let Some(frame) = (unsafe { at.as_ref() }) else { return Path::Apart };
         if frame.clauses.get().is_null() {
-            // SAFETY: it is in the chain.
+            // SAFETY: the frame is in the chain.
             match unsafe { Frame::kind(at) } {
                 Kind::Passive | Kind::Shared(_) | Kind::Inherited(_) => {}
                 Kind::Context(context) if !matches!(path, Path::Barred(_)) => path = Path::Through(context),
                 Kind::Barrier(barrier) if !matches!(path, Path::Barred(_)) => path = Path::Barred(barrier),
-                // The innermost barrier is what the caller is to be told of.
+                // The caller is to be told of the innermost barrier.
                 Kind::Context(_) | Kind::Barrier(_) => {}
             }
         }
@@ -384,7 +388,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The operation, and where it was called.
+    /// The operation, and the place of its call.
     #[must_use]
     pub fn what(&self) -> WaitsFor {
         self.what
@@ -393,8 +397,8 @@ impl Barrier {
 
 /// Runs `f`, which is foreign code that an operation calls: a waker, a hook, a closure, a drop.
 ///
-/// What `f` performs finds no handler outside of this, and what it gives to a generator outside is
-/// refused; the message says `what` stands between. Handlers and generators within `f` work as
+/// A perform in `f` finds no handler outside of this, and an element for a generator outside is
+/// refused; the message names `what` as the obstacle. Handlers and generators within `f` work as
 /// everywhere.
 #[inline(always)]
 pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
@@ -405,11 +409,11 @@ pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
 #[inline(never)]
 fn behind<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
     let barrier = Barrier { frame: Frame::marked(BARRIER), what };
-    // SAFETY: it is dropped at the end of this function.
+    // SAFETY: the guard is dropped at the end of this function.
     unsafe { inside((&raw const barrier).cast(), f) }
 }
 
-/// A handler that those inherit which start inside of it and end before it does.
+/// A handler for inheritance by computations that start inside and end before the handler does.
 #[repr(C)] // The frame comes first.
 #[derive(Debug)]
 pub struct Shared {
@@ -418,7 +422,7 @@ pub struct Shared {
     next: Heritage,
 }
 
-/// What is inherited: the innermost shared handler, with those further out; or nothing.
+/// The inheritance: the innermost shared handler, with those further out; or nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Heritage(*const Shared);
 
@@ -432,13 +436,13 @@ impl Heritage {
     /// Nothing.
     pub const NONE: Self = Self(ptr::null());
 
-    /// The innermost shared handler, and what is further out.
+    /// The innermost shared handler, and those further out.
     ///
     /// # Safety
-    /// What it was taken for, a join or a scope, has not ended.
+    /// The join or scope of this heritage has not ended.
     #[must_use]
     pub unsafe fn split(self) -> Option<(*const Frame, Self)> {
-        // SAFETY: a shared handler outlives what inherits it.
+        // SAFETY: a shared handler outlives its heirs.
         unsafe { self.0.as_ref() }.map(|shared| (shared.handler, shared.next))
     }
 }
@@ -448,15 +452,14 @@ impl Heritage {
 /// # Safety
 /// The clauses of the handler only answer, and may be called from any thread while this runs.
 pub unsafe fn share<R>(handler: *const Frame, f: impl FnOnce() -> R) -> R {
-    // SAFETY: as the caller promises, the handler is in the chain; what is found further out
-    // outlives it.
+    // SAFETY: as the caller promises, the handler is in the chain; those further out outlive it.
     let next = unsafe { heritage_from((*handler).parent.get()) };
     let shared = Shared { frame: Frame::marked(SHARED), handler, next };
-    // SAFETY: it is dropped at the end of this function.
+    // SAFETY: the guard is dropped at the end of this function.
     unsafe { inside((&raw const shared).cast(), f) }
 }
 
-/// What a join or a scope that is opened here may hand down.
+/// The heritage that a join or a scope that is opened here may hand down.
 #[inline]
 #[must_use]
 pub fn heritage() -> Heritage {
@@ -474,7 +477,7 @@ unsafe fn heritage_from(mut at: *const Frame) -> Heritage {
         match unsafe { frame.clauses.get().as_ref() } {
             Some(Clauses { capture: true }) => break,
             Some(Clauses { capture: false }) => {}
-            // SAFETY: it is in the chain.
+            // SAFETY: the frame is in the chain.
             None => match unsafe { Frame::kind(at) } {
                 Kind::Passive | Kind::Barrier(_) => break,
                 Kind::Context(_) => {}
@@ -496,25 +499,25 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// What was inherited.
+    /// The inherited handlers.
     #[must_use]
     pub fn heritage(&self) -> Heritage {
         self.heritage
     }
 }
 
-/// Runs `f` so that it sees what was inherited.
+/// Runs `f` so that `f` sees the inherited handlers.
 ///
 /// # Safety
-/// The join or scope that the heritage was taken for does not end before `f` does, and nothing that
-/// surrounds it is captured without it.
+/// The join or scope of this heritage does not end before `f` does, and nothing around is captured
+/// without it.
 #[inline(always)]
 pub unsafe fn inherit<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
     #[cold]
     #[inline(never)]
     unsafe fn behind<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
         let inherited = Inherited { frame: Frame::marked(INHERITED), heritage };
-        // SAFETY: it is dropped at the end of this function.
+        // SAFETY: the guard is dropped at the end of this function.
         unsafe { inside((&raw const inherited).cast(), f) }
     }
     // SAFETY: as the caller promises.

@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of a fiber. Headers keep it behind one word, as few fibers have one.
+/// The name of a fiber. Headers keep the name behind one word, as few fibers have one.
 pub type Name = Box<str>;
 
 /// The head of everything that is queued as a [`Job`].
@@ -219,7 +219,7 @@ impl Job {
 
     #[inline]
     fn header(&self) -> &JobHeader {
-        // SAFETY: the header stays in place until the job has run, and this is the only job for it.
+        // SAFETY: the header stays in place until the job has run, and this is its only job.
         unsafe { self.0.as_ref() }
     }
 

@@ -5,15 +5,15 @@
 //! # The idea
 //!
 //! A wait that enters itself among the [`Timers`] and leaves them pays for both, and a connection
-//! that asks and answers does so for each request. So the entry stays when the wait is over, and is
-//! moved only when it comes up. Two words say what there is: `until`, the limit of the wait that is
-//! under way, and `armed`, when the entry comes up. A wait stores the first, and is content if the
-//! second is not later.
+//! that asks and answers does so for each request. So the entry stays after the wait, and is moved
+//! only when it comes up. Two words have the state: `until`, the limit of the wait that is under
+//! way, and `armed`, the time at which the entry comes up. A wait stores the first, and is content
+//! if the second is not later.
 //!
 //! | `until` | meaning | goes on from here |
 //! | --- | --- | --- |
 //! | NEVER | no wait has a limit | a wait: a limit |
-//! | a limit | a wait is under way | it ends: NEVER. The entry has come up, not before the limit: OVER |
+//! | a limit | a wait is under way | the wait ends: NEVER. The entry has come up, not before the limit: OVER |
 //! | OVER | the limit has passed | the wait ends: NEVER |
 //!
 //! The entry that comes up takes the limit for its next time if that is later, and none if there is
@@ -28,17 +28,17 @@
 //! begins and finds the entry: nobody would be left to end that wait in time. The wait writes
 //! `until` and then reads `armed`; the entry writes NEVER to `armed` and then reads `until`. Every
 //! access to `until` among these is a read-modify-write, so one of the two comes first there: if
-//! the entry's, the wait sees NEVER or what the entry wrote after it, and looks again under the
-//! lock of the entry; if the wait's, the entry sees its limit.
+//! the entry's, the wait sees NEVER or the entry's later value, and looks again under the lock of
+//! the entry; if the wait's, the entry sees its limit.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | the entry's read-modify-write of `until` | that of the wait that ends or begins next | `armed` is NEVER, or later |
-//! | the wait's, when it begins | the entry's | nothing but the limit |
-//! | the wait's, when it ends | that of the next one | `home`, which only waits write |
-//! | `until` becomes OVER | the look of the wait | nothing; the queue's lock wakes it after that |
+//! | the wait's, at its beginning | the entry's | nothing but the limit |
+//! | the wait's, at its end | that of the next one | `home`, which only waits write |
+//! | `until` becomes OVER | the look of the wait | nothing; the queue's lock orders the wake-up after that |
 
 use crate::chain::barrier;
 use crate::contract::fiber::WaitsFor;
@@ -49,7 +49,7 @@ use crate::timers::{Entry, Key, Lazy, Movable, Timers};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What points in time are counted from. What was before it is over.
+/// The origin of points in time. Earlier points are over.
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
@@ -58,7 +58,7 @@ fn epoch() -> Instant {
 const NEVER: u64 = u64::MAX;
 const OVER: u64 = u64::MAX - 1;
 
-/// What has [lazy timers](LazyTimer), by numbers of its own.
+/// The owner of [lazy timers](LazyTimer), by numbers of its own.
 pub trait TimeLimited: Send + Sync {
     /// Its timer of this number.
     fn timer(&self, number: usize) -> &LazyTimer;
@@ -190,7 +190,7 @@ impl LazyTimer {
             return false; // Another one was made, for an earlier limit.
         };
         self.armed.store(NEVER, Ordering::Relaxed);
-        // It changes nothing, but has its place among the changes.
+        // This changes nothing, but has its place among the changes.
         let until = self.until.fetch_or(0, Ordering::AcqRel);
         if until >= OVER {
             return false;
@@ -218,7 +218,7 @@ impl std::fmt::Debug for LazyTimer {
     }
 }
 
-/// Takes an entry out, if it has not come up.
+/// Takes an entry out before it comes up.
 fn remove(entry: Option<(Timers, Key)>) {
     if let Some((timers, key)) = entry {
         timers.remove(key);

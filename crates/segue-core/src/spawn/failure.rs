@@ -1,16 +1,16 @@
-//! What has gone wrong in a scope: errors and panics, each with whose it was, in the order in which
-//! they came.
+//! The failures of a scope: errors and panics, each with its fiber, in the order in which they
+//! came.
 //!
 //! Used by families, which collect them, and by `try_scope`, which returns them.
 //!
 //! # Echoes
 //!
 //! The first failure cancels the scope, and most of those that come later only say so: their error
-//! is the `Cancelled` of a wait, with the scope's own reason. Or it is that of a handle, with an
-//! error that the scope has kept before: it says that once more. Such an *echo* is not a failure if
-//! there is anything else. It is told from an error that matters by what the error says it was
-//! caused by, and the reason by its address; what can't be told counts as a failure: so none is
-//! lost.
+//! is the `Cancelled` of a wait, with the scope's own reason. Or their error is that of a handle,
+//! with an error that the scope has kept before, told once more. Such an *echo* is not a failure if
+//! there is anything else. An echo is told from an error that matters by the cause that the error
+//! names, and the reason by its address; an error that can't be told counts as a failure: so none
+//! is lost.
 
 use crate::chain::unwind::{caught, contain, text};
 use crate::contract::current;
@@ -23,14 +23,14 @@ use std::{fmt, io};
 
 /// Something that has gone wrong in a scope: an error or a panic.
 ///
-/// It shows with whose it was: "fiber `courier` failed: out of ink". Of an error whose `Display`
-/// panics it says that.
+/// The display has its fiber: "fiber `courier` failed: out of ink". For an error with a `Display`
+/// that panics, the display says that.
 pub struct Failure {
     /// A part of the scope: "the body".
     part: &'static str,
     /// The name of its fiber.
     fiber: Option<Box<str>>,
-    /// The error; of a panic, what those are told who are cancelled by it.
+    /// The error; of a panic, the reason for those that are cancelled because of the panic.
     cause: Arc<Reason>,
     panic: Option<Panic>,
 }
@@ -46,25 +46,25 @@ impl Failure {
         Self { part, fiber, cause, panic: Some(Panic::new(payload)) }
     }
 
-    /// The error, if it was one.
+    /// The error, if there is one.
     #[must_use]
     pub fn error(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.panic.is_none().then_some(&*self.cause.0)
     }
 
-    /// The panic, if it was one.
+    /// The panic, if there is one.
     #[must_use]
     pub fn panic(&self) -> Option<&Panic> {
         self.panic.as_ref()
     }
 
-    /// What `std::panic::resume_unwind` takes, if it was a panic.
+    /// The payload for `std::panic::resume_unwind`, of a panic.
     #[must_use]
     pub fn into_panic(self) -> Option<Payload> {
         self.panic.map(Panic::into_payload)
     }
 
-    /// The name of the fiber that it happened in, if that has one.
+    /// The name of the failed fiber, if there is one.
     #[must_use]
     pub fn fiber(&self) -> Option<&str> {
         self.fiber.as_deref()
@@ -74,7 +74,7 @@ impl Failure {
         Arc::clone(&self.cause)
     }
 
-    /// What it says itself, without whose it was. That is foreign code, whose panic must not cost
+    /// Its own text, without the fiber. That text is foreign code, and a panic there must not cost
     /// the scope its other failures.
     pub(crate) fn said(&self) -> String {
         let (it, or): (&dyn fmt::Display, _) = match &self.panic {
@@ -84,7 +84,7 @@ impl Failure {
         contain(|| it.to_string()).unwrap_or_else(|| or.to_owned())
     }
 
-    /// The cancellation that it consists of, if it says no more than that. Calls foreign code.
+    /// The cancellation of which the failure consists, if there is no more. Calls foreign code.
     pub(crate) fn cancellation(&self) -> Option<Cancelled> {
         self.error().and_then(|error| cancellation_in(error)).cloned()
     }
@@ -97,7 +97,7 @@ fn own_name() -> Option<Box<str>> {
     })
 }
 
-/// "fiber `courier`", or what kind of part it was.
+/// "fiber `courier`", or the kind of the part.
 struct Whose<'a>(&'static str, &'a Option<Box<str>>);
 
 impl fmt::Display for Whose<'_> {
@@ -123,7 +123,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What has gone wrong so far.
+/// The failures so far.
 #[derive(Debug)]
 pub(crate) struct Failures {
     all: Vec<Failure>,
@@ -134,7 +134,7 @@ pub(crate) struct Failures {
 impl Failures {
     pub(crate) const NONE: Self = Self { all: Vec::new(), echo: None };
 
-    /// Adds one, and answers for what the scope is to be cancelled.
+    /// Adds one, and answers the reason for the scope's cancellation.
     pub(crate) fn add(&mut self, failure: Failure) -> Arc<Reason> {
         self.all.push(failure);
         Arc::clone(&self.all[0].cause)
@@ -145,7 +145,7 @@ impl Failures {
         self.all.iter().any(|failure| cancelled.is_for(&failure.cause))
     }
 
-    /// Keeps the first one that says only that it was cancelled; gives back any other.
+    /// Keeps the first mere cancellation; gives back any other.
     pub(crate) fn add_echo(&mut self, failure: Failure) -> Option<Failure> {
         if self.echo.is_some() { Some(failure) } else { self.echo.replace(failure) }
     }
@@ -155,17 +155,17 @@ impl Failures {
         ScopeError::of(std::mem::take(&mut self.all))
     }
 
-    /// What says only that it was cancelled.
+    /// A mere cancellation.
     pub(crate) fn take_echo(&mut self) -> Option<ScopeError> {
         ScopeError::of(self.echo.take().into_iter().collect())
     }
 }
 
-/// Why a scope has failed: what went wrong first, and whatever else did before all of its fibers
-/// had ended.
+/// The reason for a scope's failure: the first failure, and all others before all of its fibers had
+/// ended.
 ///
-/// It shows all of them. Errors that say only that the scope was cancelled are left out, unless
-/// there is nothing else.
+/// The display has all of them. Errors that say only that the scope was cancelled are left out,
+/// unless there is nothing else.
 ///
 /// # Examples
 ///
@@ -194,7 +194,7 @@ impl ScopeError {
         (!failures.is_empty()).then_some(Self { failures })
     }
 
-    /// With the panic of dropping what it is returned or raised in place of, if that panics.
+    /// With a panic of the drop of the value in whose place the error is returned or raised.
     pub(crate) fn in_place_of<T>(mut self, part: &'static str, dropped: T) -> Self {
         if let Err(payload) = caught(|| drop(dropped)) {
             self.failures.push(Failure::of_panic(part, payload));
@@ -202,24 +202,24 @@ impl ScopeError {
         self
     }
 
-    /// What went wrong first. The others were cancelled because of it.
+    /// The first failure. The others were cancelled because of that one.
     #[must_use]
     pub fn first(&self) -> &Failure {
         &self.failures[0]
     }
 
-    /// What went wrong after that, in order.
+    /// The later failures, in order.
     #[must_use]
     pub fn later(&self) -> &[Failure] {
         &self.failures[1..]
     }
 
-    /// All of it, in order.
+    /// All failures, in order.
     pub fn into_failures(self) -> impl ExactSizeIterator<Item = Failure> {
         self.failures.into_iter()
     }
 
-    /// Whether what went wrong first was that a deadline cancelled.
+    /// Whether the first failure was the cancellation of a deadline.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.first().error().and_then(|error| cancellation_in(error)).is_some_and(Cancelled::timed_out)
@@ -234,15 +234,15 @@ impl fmt::Display for ScopeError {
 }
 
 impl Error for ScopeError {
-    /// What the first error comes from: the error itself is in the message.
+    /// The source of the first error: the error itself is in the message.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.first().error()?.source()
     }
 }
 
 impl From<ScopeError> for io::Error {
-    /// Of the kind of the first failure if that is an [`io::Error`], of kind `TimedOut` if it says
-    /// that a deadline cancelled, and `Other` if not.
+    /// Of the kind of the first failure if that is an [`io::Error`], of kind `TimedOut` for a
+    /// deadline's cancellation, and `Other` if not.
     fn from(error: ScopeError) -> Self {
         let kind = match error.first().error().and_then(|first| first.downcast_ref::<Self>()) {
             Some(first) => first.kind(),
@@ -253,8 +253,8 @@ impl From<ScopeError> for io::Error {
     }
 }
 
-/// What the system calls an operation that was cancelled; a number that it never uses where it is
-/// not known.
+/// The system's number for a cancelled operation; where unknown, a number that the system never
+/// uses.
 const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
     125
 } else if cfg!(any(target_os = "macos", target_os = "ios")) {
@@ -266,7 +266,7 @@ const ECANCELED: i32 = if cfg!(any(target_os = "linux", target_os = "android")) 
 };
 
 impl Cancelled {
-    /// Whether an I/O error is a cancellation that passed through it: of a scope, a token, or a
+    /// Whether an I/O error is a cancellation that has passed through: of a scope, a token, or a
     /// time limit around the call. A time-out that was set on a socket is none, although its kind
     /// is `TimedOut`, too: that ends one call, and the next one waits again, while after a
     /// cancellation each call fails at once.
@@ -295,7 +295,7 @@ impl Cancelled {
         Self::from_io(error).is_some()
     }
 
-    /// The cancellation that has passed through an I/O error, if it was one: with its reason. A
+    /// The cancellation that has passed through an I/O error, if there is one: with its reason. A
     /// number of the system's, `ECANCELED`, has none. See [`caused`](Self::caused).
     ///
     /// # Examples
@@ -322,10 +322,10 @@ impl Cancelled {
 }
 
 /// How many sources of errors are looked through: an error may be its own source, or have others
-/// for ever. What an error owns comes to an end, and is not counted.
+/// for ever. The errors that an error owns come to an end, and are not counted.
 const SOURCES: usize = 100;
 
-/// The cancellation that an error says it was caused by.
+/// The cancellation that an error names as its cause.
 #[cold]
 fn cancellation_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Cancelled> {
     let mut error = error;

@@ -1,30 +1,29 @@
-//! What a task that has ended leaves to the next one of its thread: its membership of a family, and
-//! its memory.
+//! The legacy of a task that has ended for the next one of its thread: its membership of a family,
+//! and its memory.
 //!
-//! Used by [`Family`] and by tasks, and by worker loops, which switch it on.
+//! Used by [`Family`] and by tasks, and by worker loops, which switch this on.
 //!
 //! # Memberships
 //!
-//! To enter a family and to leave it are atomic additions to one counter, and most fibers of a
-//! runtime are made and end on the same worker. So a task that ends may leave its membership
-//! behind, in a slot of the thread, and the next that is spawned there takes it over: the counter
-//! still counts a member, but not which one. The slot holds one membership. It saves two locked
-//! instructions of the four of a fiber that is joined.
+//! To enter and to leave a family are atomic additions to one counter, and most fibers of a runtime
+//! are made and end on the same worker. So a task that ends may leave its membership behind, in a
+//! slot of the thread, and the next that is spawned there takes that over: the counter still counts
+//! a member, but not which one. The slot holds one membership. This saves two of the four locked
+//! instructions of a fiber that is joined.
 //!
 //! A kept membership keeps its owner waiting. So a thread keeps them only between
-//! [`keep_spares`]`(true)` and `(false)`, and gives one up by [`settle`] whenever it has nothing
-//! else to do. What it runs until then are members themselves, or work that the owner waits for; or
-//! else of another runtime, a fiber of which came here to spawn: so a thread that is never idle
-//! settles now and then.
-//! Only memberships of runtimes' families are kept: their owners wait for the runtime to run dry. A
-//! scope's owner goes on as soon as its last fiber has ended.
+//! [`keep_spares`]`(true)` and `(false)`, and gives one up by [`settle`] whenever there is nothing
+//! else to do. Until then it runs members themselves, or work for which the owner waits; or else
+//! fibers of another runtime that came here to spawn: so a thread that is never idle settles now
+//! and then. Only memberships of runtimes' families are kept: their owners wait for the runtime to
+//! run dry. A scope's owner goes on as soon as its last fiber has ended.
 //!
-//! What holds: the slot has a family's address only while that family counts this thread once more
-//! than it has members. So the family is in place, and a task that finds its address there has
+//! Invariant: the slot has a family's address only while that family counts this thread once more
+//! than there are members. So the family is in place, and a task that finds its address there has
 //! found that family and not another one in the same place.
 //!
 //! Ordering: the next task is made by the thread on which the last one ended, so its leaving
-//! releases what that one did, too.
+//! releases that one's work, too.
 //!
 //! # Memory
 //!
@@ -69,7 +68,7 @@ pub(crate) fn allocate<T>() -> NonNull<T> {
     let own = Layout::new::<T>();
     let layout = if fits(own) {
         if let Some(block) = NonNull::new(BLOCKS.with(Cell::get)) {
-            // SAFETY: what is kept is a block that nobody uses.
+            // SAFETY: a kept block is one that nobody uses.
             let next = unsafe { (*block.as_ptr()).next };
             BLOCKS.with(|blocks| blocks.set(next));
             return block.cast();
@@ -85,7 +84,7 @@ pub(crate) fn allocate<T>() -> NonNull<T> {
 /// Gives back the memory of a `T`.
 ///
 /// # Safety
-/// It came from [`allocate`] for the same type, on whatever thread, and nobody uses it.
+/// The block came from [`allocate`] for the same type, on any thread, and nobody uses it.
 #[inline]
 pub(crate) unsafe fn release<T>(memory: NonNull<T>) {
     let own = Layout::new::<T>();
@@ -94,14 +93,14 @@ pub(crate) unsafe fn release<T>(memory: NonNull<T>) {
         return unsafe { dealloc(memory.as_ptr().cast(), own) };
     }
     let next = BLOCKS.with(Cell::get);
-    // SAFETY: what is kept is a block that nobody uses.
+    // SAFETY: a kept block is one that nobody uses.
     let number = 1 + unsafe { next.as_ref() }.map_or(0, |block| block.number);
     let block = memory.as_ptr().cast::<Block>();
     if number > KEPT || SPARE.with(Cell::get) == OFF {
         // SAFETY: a block, by the contract.
         return unsafe { dealloc(block.cast(), BLOCK) };
     }
-    // SAFETY: nobody uses it, and a block is large enough.
+    // SAFETY: nobody uses the block, which is large enough.
     unsafe { block.write(Block { next, number }) };
     BLOCKS.with(|blocks| blocks.set(block));
 }
@@ -115,7 +114,7 @@ fn empty() {
     let mut next = BLOCKS.with(|blocks| blocks.replace(ptr::null_mut()));
     while !next.is_null() {
         let block = next;
-        // SAFETY: what is kept is a block that nobody uses.
+        // SAFETY: a kept block is one that nobody uses.
         unsafe {
             next = (*block).next;
             dealloc(block.cast(), BLOCK);
@@ -150,7 +149,7 @@ pub(crate) unsafe fn keep(family: *const Family) -> bool {
     })
 }
 
-/// Gives up what the thread keeps for the fibers that it will make. Answers whether there was
+/// Gives up the spares that the thread keeps for its next fibers. Answers whether there was
 /// something: then a fiber may have become ready.
 ///
 /// For worker loops, when there is nothing to run and before they sleep; and now and then.
@@ -165,17 +164,17 @@ pub fn settle() -> bool {
         kept
     });
     if !kept.is_null() {
-        // SAFETY: the family counts what was kept.
+        // SAFETY: the family counts the kept membership.
         unsafe { Family::depart(kept) };
     }
     !kept.is_null()
 }
 
-/// Allows this thread to keep what a fiber that has ended leaves for the next, or forbids it, and
-/// gives back what was. Either way it [settles](settle) first.
+/// Allows or forbids this thread to keep the spares of a fiber that has ended for the next, and
+/// gives back the former setting. Either way the thread [settles](settle) first.
 ///
-/// For worker loops: allowed at their beginning, and put back at their end. While it is allowed
-/// they call [`settle`] before they sleep; if they did not, the end of a runtime might never come.
+/// For worker loops: allowed at their beginning, and put back at their end. Meanwhile they call
+/// [`settle`] before they sleep; otherwise the end of a runtime might never come.
 pub fn keep_spares(allowed: bool) -> bool {
     settle();
     let before = SPARE.with(|spare| spare.replace(if allowed { ptr::null() } else { OFF }));

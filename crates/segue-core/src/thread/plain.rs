@@ -4,10 +4,10 @@
 //! Used wherever no other scheduler is installed, so that every structure works in a bare thread,
 //! in a foreign pool, in a `Drop` at exit, and under the model checker.
 //!
-//! A thread has no lasting header. Each wait builds one in its own frame and takes it down when it
-//! ends; so nothing depends on thread-local destructors. The rule that makes this safe is the
-//! contract's: a resume is sent once, the frame does not leave before it has arrived, and the
-//! resumer touches the frame for the last time when it sets the RESUME bit.
+//! A thread has no lasting header. Each wait builds one in its own frame and takes it down at the
+//! end; so nothing depends on thread-local destructors. The rule that makes this safe is the
+//! contract's: a resume is sent once, the frame does not leave before its arrival, and the resumer
+//! touches the frame for the last time when it sets the RESUME bit.
 //!
 //! # The mail
 //!
@@ -27,18 +27,18 @@
 //!
 //! **The race to fear**: mail that comes between the last look and the park. Lying down is an
 //! exchange of 0 for PARKED, so either it fails, because the mail was there, or the sender of the
-//! mail finds PARKED and unparks; and std's park returns at once if the unpark was first. An unpark
+//! mail finds PARKED and unparks; and std's park returns at once after an earlier unpark. An unpark
 //! that comes late disturbs a later park, which reads no mail and parks again.
 //!
 //! The handle is in the frame, too, written before the thread lies down for the first time and
-//! never again. So a sender that has seen PARKED may read it until it delivers its mail, whatever
-//! the thread does meanwhile: the frame waits for the resume, or, before an interrupt has arrived,
-//! for the lock of the context.
+//! never again. So a sender that has seen PARKED may read it until the delivery of its mail, in any
+//! state of the thread: the frame waits for the resume, or, before an interrupt has arrived, for
+//! the lock of the context.
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the exchange or `fetch_or` that delivers a RESUME | the thread's swap that reads it | what the resumer did before; its last use of the frame |
-//! | `lie_down`'s exchange to PARKED | `wake`'s failed exchange that sees it | the handle |
+//! | the exchange or `fetch_or` that delivers a RESUME | the thread's swap that reads it | the resumer's earlier work; its last use of the frame |
+//! | `lie_down`'s exchange to PARKED | `wake`'s failed exchange that sees PARKED | the handle |
 #![allow(unsafe_code)] // Headers of parked threads are reached by address from other threads.
 
 use crate::contract::clock::Clock;
@@ -60,7 +60,7 @@ const RESUME: u8 = 1;
 const INTERRUPT: u8 = 2;
 const PARKED: u8 = 4;
 
-/// The scheduler of plain threads. It has a size so that its address is its own.
+/// The scheduler of plain threads. The type has a size so that its address is its own.
 struct Threads {
     _address: u8,
 }
@@ -76,7 +76,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the mail, and answers whether it ends the wait.
+    /// Reads the mail, and answers whether the wait ends.
     #[inline]
     fn is_over(&self, fiber: &Fiber) -> bool {
         let mail = self.mail.swap(0, Ordering::Acquire);
@@ -86,8 +86,8 @@ impl Header {
     /// Announces that this thread is going to park, unless there is mail. The header is this
     /// thread's.
     fn lie_down(&self) -> bool {
-        // SAFETY: this thread alone writes it, and only once, before anybody can have seen PARKED
-        // and look.
+        // SAFETY: this thread alone writes the handle, and only once, before anybody can have seen
+        // PARKED and look.
         if self.thread.with(|thread| unsafe { (*thread).is_none() }) {
             let me = atomic::current();
             // SAFETY: as above.
@@ -101,9 +101,9 @@ impl Header {
     /// # Safety
     /// The header is in place until the mail has arrived.
     unsafe fn deliver(header: *const Self, bit: u8) {
-        // SAFETY: as the caller promises; it is not used after the exchange that delivers.
+        // SAFETY: as the caller promises; the header is not used after the exchange that delivers.
         let mail = unsafe { &(*header).mail };
-        // Most likely it is awake and has no mail.
+        // Most likely the thread is awake and has no mail.
         let mut seen = 0;
         while seen & PARKED == 0 {
             match mail.compare_exchange_weak(seen, seen | bit, Ordering::Release, Ordering::Acquire) {
@@ -130,7 +130,7 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
         thread: UnsafeCell::new(None),
         mail: AtomicU8::new(0),
     };
-    // SAFETY: this is its scheduler, and it has not waited yet.
+    // SAFETY: this is its scheduler, and the header has not waited yet.
     unsafe { header.fiber.set_host((&raw const header).cast()) };
     let _leave = at_end(|| {
         if !atomic::has_failed() {
@@ -147,7 +147,7 @@ pub(crate) fn scheduler() -> &'static dyn Scheduler {
 
 // SAFETY: clause 1: `suspend` returns on RESUME, which is set once per suspension, or after
 // `interrupted` won the cancellation, for which no RESUME follows. 2: a thread is a thread. 3: on a
-// plain thread the current slot stays null. 4: the header lies in the frame that waits, and `wake`
+// plain thread the current slot stays null. 4: the header lies in the frame of the wait, and `wake`
 // does not touch it after the exchange that lets the frame go.
 unsafe impl Scheduler for Threads {
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
@@ -204,7 +204,7 @@ impl Spawn for Threads {
             thread = thread.stack_size(bytes);
         }
         // A thread that can't be started drops the closure, and so the job; the job's handle then
-        // reports it.
+        // reports that.
         drop(thread.spawn(|| run_job(job)));
     }
 
@@ -213,12 +213,12 @@ impl Spawn for Threads {
     }
 }
 
-// Of the job that this plain thread runs; null if it has none.
+// Of this plain thread's job; null without one.
 local!(static NAME: Cell<*const Name> = Cell::new(ptr::null()));
 
-/// The name of what the calling plain thread runs.
+/// The name of the calling plain thread's job.
 pub(crate) fn name() -> Option<Name> {
-    // SAFETY: null, or of the frame of `run_job` that this is called in, which takes it back.
+    // SAFETY: null, or of the frame of `run_job` around this call, which takes that back.
     unsafe { NAME.with(Cell::get).as_ref() }.cloned()
 }
 
@@ -246,11 +246,11 @@ pub(crate) fn run_job(mut job: Job) {
     locals::instead(ptr::null_mut(), || unsafe { within(context, family, || job.run()) });
 }
 
-/// What wants to know when a thread of its own waits: the pool for calls that block.
+/// A watcher of the waits of a thread of its own: the pool for calls that block.
 pub(crate) trait Watch: Sync {
     /// The calling thread is about to sleep in a wait.
     fn waits(&'static self);
-    /// It goes on.
+    /// The thread goes on.
     fn goes_on(&self);
 }
 

@@ -6,18 +6,17 @@
 //!
 //! # The idea
 //!
-//! A worker fires its own timers, and a fiber that computes keeps it from that. Its other fibers
-//! wait for the thread anyhow. But a task that was polled on this worker can go on elsewhere; and
-//! so can a fiber of another worker, inside of a deadline that was set on this one. For these a
-//! *look* is set among the timers of plain threads, which have a thread of their own: it comes
-//! [`LATE`] after the timer is due. Mostly the worker has fired by then, and the look finds nothing
-//! that is overdue. If it does, it fires the timers in the worker's stead.
+//! A worker fires its own timers, and a fiber that computes prevents that. Its other fibers wait
+//! for the thread anyhow. But a task that was polled on this worker can go on elsewhere; and so can
+//! a fiber of another worker, inside of a deadline that was set on this one. For these a *look* is
+//! set among the timers of plain threads, which have a thread of their own: the look comes [`LATE`]
+//! after the due time. Mostly the worker has fired by then, and the look finds nothing that is
+//! overdue. Otherwise the look fires the timers in the worker's stead.
 //!
 //! There is one look for all timers of a worker: at the earliest of those times, as far as anybody
-//! has asked. It is not taken back with the timer that it was set for, and comes about as often as
-//! time limits pass that were never reached. As long as it finds timers, it sets the next one, for
-//! the first of these. So nothing looks at a worker that has none, and a timer of a fiber's own
-//! costs nothing.
+//! has asked. The look is not taken back with its timer, and comes about as often as time limits
+//! pass that were never reached. A look that finds timers sets the next one, for the first of
+//! these. So nothing looks at a worker that has none, and a timer of a fiber's own costs nothing.
 //!
 //! # States
 //!
@@ -29,21 +28,21 @@
 //! | NEVER, or a later time | a time | a wait from elsewhere, after its timer was entered; the look, if there are timers left |
 //! | a time that has come | NEVER | the look |
 //!
-//! The side that has set a time enters a look for it. A look that finds a later time than its own
-//! was entered for a time that another one has replaced, and does nothing.
+//! The side that has set a time enters a look for that time. A look that finds a later time than
+//! its own was entered for a time that another one has replaced, and does nothing.
 //!
-//! **The race to fear**: a wait trusts a look that has found no timers. It does not: the timer is
-//! entered before `look` is read, and both under the lock. If the look was before, then `look` says
-//! so; if it comes after, it finds the timer.
+//! **The race to fear**: a wait trusts a look that has found no timers. This can't happen: the
+//! timer is entered before `look` is read, and both under the lock. If the look was before, then
+//! `look` says so; a later look finds the timer.
 //!
-//! **Lazy timers** stay: their limits are those of the worker's own fibers, and what flies in a
-//! ring is ended by the thread of this ring. The look takes them out, and enters them again. A
-//! worker that comes back between the two, and is about to sleep, must not sleep for good, since
-//! nobody wakes it for an entry: so the entries under way are counted, and while there are some the
-//! worker sleeps no longer than [`LATE`].
+//! **Lazy timers** stay: their limits are those of the worker's own fibers, and the thread of a
+//! ring ends the flights there. The look takes them out, and enters them again. A worker that comes
+//! back between the two, and is about to sleep, must not sleep for good, since nobody wakes the
+//! worker for an entry: so the entries under way are counted, and while there are some the worker
+//! sleeps no longer than [`LATE`].
 //!
 //! **Two threads fire**, the look's and the worker's that comes back. Each entry is taken out by
-//! one of them, under the lock, as it is taken out by a waiter that leaves.
+//! one of them, under the lock, as by a waiter that leaves.
 
 use super::{Entry, Key, Lazy, Queue, Rare, Shared, Timers};
 use crate::chain::unwind::contain;
@@ -55,7 +54,7 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a worker has for what is due, before others do it.
+/// The time that a worker has for due timers, before others fire them.
 pub const LATE: Duration = Duration::from_millis(5);
 
 /// No look is to come.
@@ -67,9 +66,9 @@ pub trait Look: Send + Sync {
     fn look(self: Arc<Self>);
 }
 
-/// Has something looked at, if it still is there at that time. Never waits.
+/// Has something looked at, if still there at that time. Never waits.
 ///
-/// There is no look if the thread for it can't be started.
+/// There is no look if its thread can't be started.
 pub fn look_at(at: Instant, what: Weak<dyn Look>) {
     if let Some(timers) = contain(thread_timers) {
         timers.insert(at, Entry::Rare(Box::new(Rare::Look(what))));

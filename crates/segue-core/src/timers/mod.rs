@@ -3,7 +3,7 @@
 //! Every scheduler has one [`Timers`], which its fibers wait on and its worker fires; plain threads
 //! share one that a thread of its own fires. The entries lie in a slab (`slab.rs`) and are ordered
 //! by wheels (`wheel.rs`), under one lock: a timer is made and withdrawn in O(1), in any order, and
-//! what was withdrawn leaves nothing behind. The order of firing is exact: by deadline, to the
+//! a withdrawn one leaves nothing behind. The order of firing is exact: by deadline, to the
 //! nanosecond, and then by registration.
 //!
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
@@ -19,10 +19,10 @@
 //!
 //! # Time
 //!
-//! The wheels count nanoseconds from a *start*, in 64 bits: 584 years. What is before the start has
+//! The wheels count nanoseconds from a *start*, in 64 bits: 584 years. Points before the start have
 //! passed. A simulated clock may be moved further than that: after half of it the start is moved to
-//! what the clock shows, before something is registered that would be out of reach; so every
-//! deadline up to 292 years ahead has an entry, at any time. Beyond, there may be none.
+//! the clock's time, before a registration that would be out of reach; so every deadline up to 292
+//! years ahead has an entry, at any time. Beyond, there may be none.
 #![allow(unsafe_code)] // Entries name triggers in the frames of waiters.
 
 pub(crate) mod expiry;
@@ -54,7 +54,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wheel::Wheels;
 
-/// What is to be done for an entry that was due, after the lock.
+/// The action for an entry that was due, after the lock.
 enum Due {
     Wake(#[expect(dead_code, reason = "dropping it resumes")] Wakeup),
     Expire(Expiring),
@@ -63,18 +63,18 @@ enum Due {
 
 struct Queue {
     wheels: Wheels,
-    /// What the wheels count from.
+    /// The origin of the wheels' counts.
     start: Instant,
-    /// What a simulated clock shows; `None` for the real one.
+    /// The time of a simulated clock; `None` for the real one.
     simulated: Option<Instant>,
     /// When others look at them; `late.rs` has the states.
     look: u64,
-    /// How many entries a look has taken out that it will put back.
+    /// The number of entries that a look has taken out and will put back.
     kept: usize,
 }
 
-// SAFETY: the triggers are named under the lock only, and each is alive as long as its entry; what
-// else an entry holds is `Send`.
+// SAFETY: the triggers are named under the lock only, and each is alive as long as its entry; the
+// other contents of an entry are `Send`.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -98,7 +98,7 @@ impl Queue {
         }
     }
 
-    /// Moves the start to what the clock shows, if that is far from it.
+    /// Moves the start to the clock's time, if that is far away.
     #[cold]
     fn start_anew(&mut self, at: Instant) -> Option<u64> {
         let now = self.now();
@@ -120,8 +120,8 @@ struct Shared {
     queue: Lock<Queue>,
     /// The number of entries, for a look without the lock.
     len: AtomicUsize,
-    /// Whether a look may have taken entries out that it will put back. Set before `len` is without
-    /// them; the worker takes it back, under the lock.
+    /// Whether a look may have taken entries out to be put back. Set before `len` is without them;
+    /// the worker takes this back, under the lock.
     keeps: AtomicBool,
     earlier: OnceLock<std::thread::Thread>,
     /// Nobody fires them any more.
@@ -130,19 +130,19 @@ struct Shared {
     simulation: Option<Simulation>,
 }
 
-/// What a simulated clock goes by, besides the timers.
+/// The rules of a simulated clock, besides the timers.
 #[derive(Default)]
 pub(crate) struct Simulation {
     /// How much work is under way for which the clock stands.
     pub(crate) outside: AtomicUsize,
-    /// What is to be unparked when none is left.
+    /// The thread to unpark when none is left.
     pub(crate) idle: OnceLock<Arc<dyn Unpark>>,
     /// How many waits for the kernel there are. The one thread of the simulation both counts and
     /// asks.
     pub(crate) kernel: AtomicUsize,
     /// Whether the world outside takes part. Set before a fiber runs.
     pub(crate) open: AtomicBool,
-    /// What its fibers' [random](crate::random) numbers follow from, and whether one was drawn.
+    /// The seed of its fibers' [random](crate::random) numbers, and whether one was drawn.
     seed: u64,
     has_drawn: AtomicBool,
 }
@@ -161,7 +161,7 @@ pub(crate) trait Movable: Send + Sync {
 /// How many timers are claimed under one hold of the lock.
 const BATCH: usize = 32;
 
-/// How far around a waiter's trigger its other fields lie that are touched when it is resumed.
+/// The distance around a waiter's trigger of its other fields that a resume touches.
 const AROUND: usize = 128;
 
 impl Timers {
@@ -171,14 +171,14 @@ impl Timers {
         Self::with(None)
     }
 
-    /// Timers that go by a clock that moves only when it is [told to](Timers::advance).
+    /// Timers that go by a clock that moves only by [`advance`](Timers::advance).
     #[must_use]
     pub fn simulated() -> Self {
         Self::seeded(0)
     }
 
-    /// As [`simulated`](Timers::simulated), in a simulation whose [random](crate::random) numbers
-    /// follow from `seed`.
+    /// As [`simulated`](Timers::simulated), in a simulation with [random](crate::random) numbers
+    /// that follow from `seed`.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::with(Some((Instant::now(), seed)))
@@ -204,13 +204,13 @@ impl Timers {
         let _ = self.0.earlier.set(thread);
     }
 
-    /// What the clock shows.
+    /// The clock's time.
     pub fn now(&self) -> Instant {
         if self.is_real() { Instant::now() } else { self.0.queue.lock().now() }
     }
 
     /// How long until the next timer is due; `None` if there is none. Zero if one is due. Not
-    /// longer than [`LATE`] while a look has some that it will put back.
+    /// longer than [`LATE`] while a look has some to put back.
     pub fn until_next(&self) -> Option<Duration> {
         if self.is_empty() && !self.0.keeps.load(Ordering::Relaxed) {
             return None;
@@ -252,14 +252,14 @@ impl Timers {
         self.simulation().is_some_and(|simulation| simulation.kernel.load(Ordering::Relaxed) != 0)
     }
 
-    /// Lets the world outside take part in the simulation: what only the kernel brings may come.
+    /// Lets the world outside take part in the simulation: events of the kernel may come.
     pub fn open_to_the_world(&self) {
         if let Some(simulation) = self.simulation() {
             simulation.open.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether what only the kernel brings may come: by the real clock, and in a simulation that is
+    /// Whether events of the kernel may come: by the real clock, and in a simulation that is
     /// [open](Timers::open_to_the_world).
     pub fn is_open_to_the_world(&self) -> bool {
         self.simulation().is_none_or(|simulation| simulation.open.load(Ordering::Relaxed))
@@ -283,7 +283,8 @@ impl Timers {
         self.simulation().map(|simulation| simulation.idle.set(idle));
     }
 
-    /// Signals every timer that is due, in the order of their deadlines. Answers how many took it.
+    /// Signals every timer that is due, in the order of their deadlines. Answers the number of
+    /// those that were taken.
     pub fn fire(&self) -> usize {
         if self.is_empty() { 0 } else { self.fire_due(false) }
     }
@@ -385,7 +386,7 @@ impl Timers {
                 Entry::Rare(rare) => match *rare {
                     Rare::Call(_) => left.push((start + Duration::from_nanos(deadline), Entry::Rare(rare))),
                     // The waits were those of fibers, which have ended; the next one finds that its
-                    // timers are others. A look is at what plain threads have.
+                    // timers are others. A look is among those of plain threads.
                     Rare::Lazy(_) | Rare::Look(_) => {}
                 },
             }
@@ -407,7 +408,7 @@ impl Timers {
     /// [removed](Timers::remove) before.
     ///
     /// # Safety
-    /// The trigger stays in place until it was signalled or the key was removed.
+    /// The trigger stays in place until the signal or the removal of the key.
     pub(crate) unsafe fn signal_at(&self, deadline: Instant, trigger: &Trigger, arm: usize) -> Key {
         let key = self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm });
         if !cfg!(loom) && !trigger.waits_here() {
@@ -421,7 +422,7 @@ impl Timers {
         self.0.closed.load(Ordering::Acquire)
     }
 
-    /// What there is of a simulation, if the clock is one's.
+    /// The parts of a simulation, if the clock is one's.
     #[inline]
     pub(crate) fn simulation(&self) -> Option<&Simulation> {
         self.0.simulation.as_ref()
@@ -432,7 +433,7 @@ impl Timers {
         self.simulation().is_none()
     }
 
-    /// What tells them from others, as long as there is a handle of them.
+    /// Their identity, as long as there is a handle of them.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -484,7 +485,7 @@ impl Timers {
     }
 }
 
-/// Apart, so that what is made often is withdrawn by a short function.
+/// Apart, so that a short function withdraws the frequent kinds.
 #[cold]
 #[inline(never)]
 fn drop_rare(rare: Box<Rare>) {

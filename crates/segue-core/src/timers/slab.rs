@@ -4,9 +4,9 @@
 //!
 //! # The idea
 //!
-//! An entry is named by its index and a *generation*, which moves on when the entry is given up: so
-//! a key whose entry has come up names nothing, also when another entry has that place by then. A
-//! place whose generations are used up is not given out again: 32 bytes for four thousand million
+//! An entry is named by its index and a *generation*, which moves on at the end of the entry: so a
+//! key of an entry that has come up names nothing, also when another entry has that place by then.
+//! A place without further generations is not given out again: 32 bytes for four thousand million
 //! timers. The memory stays at its high-water mark, for the next ones; places are given out again
 //! last in, first out, so that few timers touch few lines.
 //!
@@ -22,7 +22,7 @@ use crate::timers::late::Look;
 use std::ptr::NonNull;
 use std::sync::Weak;
 
-/// What is to be done when the time has come.
+/// The action at the due time.
 pub(crate) enum Entry {
     /// A waiter.
     Wait { trigger: NonNull<Trigger>, arm: usize },
@@ -32,9 +32,9 @@ pub(crate) enum Entry {
     Rare(Box<Rare>),
 }
 
-/// What a box is made for, so that the other entries stay small.
+/// The kinds with a box, so that the other entries stay small.
 pub(crate) enum Rare {
-    /// A timer whose limit may have been moved.
+    /// A timer with a limit that may have been moved.
     Lazy(Lazy),
     /// A call.
     Call(Box<dyn FnOnce() + Send>),
@@ -54,7 +54,7 @@ impl From<Lazy> for Entry {
     }
 }
 
-/// What names an entry, also when that has gone.
+/// The name of an entry, also of one that has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
@@ -77,7 +77,7 @@ pub(super) struct Place {
     /// next.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// One of the kinds below, with the arm above it.
+    /// One of the kinds below, with the arm above.
     kind: u32,
     generation: u32,
 }
@@ -109,7 +109,7 @@ impl Entry {
     unsafe fn unpack(what: *const (), kind: u32) -> Self {
         match kind & ((1 << KINDS) - 1) {
             WAIT => {
-                // SAFETY: it came from a pointer that was not null.
+                // SAFETY: the address came from a pointer that was not null.
                 let trigger = unsafe { NonNull::new_unchecked(what.cast_mut().cast()) };
                 Self::Wait { trigger, arm: (kind >> KINDS) as usize }
             }
@@ -158,7 +158,7 @@ impl Slab {
 
     #[cold]
     fn grow(&mut self, place: Place) -> u32 {
-        // Half of the numbers are slots to those who link entries.
+        // Half of the numbers are slots for the code that links entries.
         let index = u32::try_from(self.places.len()).ok().filter(|&index| index < 1 << 31);
         self.places.push(place);
         index.expect("two thousand million timers are more than the memory holds")
@@ -184,7 +184,7 @@ impl Slab {
         Key { index, generation: self[index].generation }
     }
 
-    /// The entry that a key names, if it is still there.
+    /// The entry that a key names, if still there.
     #[inline]
     pub(super) fn find(&self, key: Key) -> Option<u32> {
         let place = self.places.get(key.index as usize)?;

@@ -6,7 +6,7 @@
 //! # The idea
 //!
 //! A deadline is a number of eleven digits of six bits. A *wheel* has 64 slots, one for each value
-//! of a digit; all that is in it has the same digits above. A slot is empty, or *closed*: a list of
+//! of a digit; all its entries have the same digits above. A slot is empty, or *closed*: a list of
 //! entries in the order in which they came; or *open*: a finer wheel. The outermost slot is for all
 //! deadlines, and closed at first.
 //!
@@ -14,21 +14,22 @@
 //! | --- | --- |
 //! | empty | an entry comes: closed |
 //! | closed | the last entry leaves: empty. The first of more than [`FEW`] is looked for: open |
-//! | open | the wheel inside becomes empty: empty. A deadline comes whose digits above are others than those of the wheel inside: open, with another wheel between |
+//! | open | the wheel inside becomes empty: empty. A deadline comes with other digits above than those of the wheel inside: open, with another wheel between |
 //!
-//! An entry goes through open slots to where it is closed, and to the end of the list there. To
-//! leave takes two links, since the list's ends lead to the slot. The first of all is in the first
-//! slot that is not empty, by the wheels' words of occupied slots; in a list of few it is looked
-//! for; a list of many is opened, by the highest digit in which two of its deadlines differ. So
-//! each entry moves inwards only, at most eleven times and mostly three or four, and wherever it is
-//! the way to it is a few steps. A slot of the last digit has one deadline, and is never opened.
+//! An entry goes through open slots to a closed one, and to the end of the list there. To leave
+//! takes two links, since the list's ends lead to the slot. The first of all is in the first slot
+//! that is not empty, by the wheels' words of occupied slots; a list of few is searched; a list of
+//! many is opened, by the highest digit in which two of its deadlines differ. So each entry moves
+//! inwards only, at most eleven times and mostly three or four, and the way to each entry is a few
+//! steps. A slot of the last digit has one deadline, and is never opened.
 //!
-//! The usual hierarchy opens a slot when the clock reaches it: it rounds, or has to sort the last
-//! slot, and can't say when the next entry is due without a walk through a slot that may have a
-//! million. Here nothing depends on the clock. It may stand, or jump; a deadline may have passed.
+//! The usual hierarchy opens a slot when the clock reaches it: such a hierarchy rounds, or has to
+//! sort the last slot, and can't say when the next entry is due without a walk through a slot that
+//! may have a million. Here nothing depends on the clock. The clock may stand, or jump; a deadline
+//! may have passed.
 //!
-//! **Order.** Entries with one deadline are in one slot, whatever is open, and a list keeps their
-//! order when it is opened: so the order is exact, by deadline and then by registration.
+//! **Order.** Entries with one deadline are in one slot, in any shape, and a list keeps their order
+//! at its opening: so the order is exact, by deadline and then by registration.
 //!
 //! **Nothing is left behind**: a wheel that becomes empty is given back, and its slot is empty. The
 //! memory of entries and wheels stays at its high-water mark. A wheel has been made for more than
@@ -62,14 +63,14 @@ struct Wheel {
     occupied: u64,
     /// One of its deadlines, for the digits above.
     within: u64,
-    /// Which digit it goes by; 0 is the last one.
+    /// The digit of this wheel; 0 is the last one.
     level: u32,
-    /// The slot that it is in. Of a wheel that was given back: the next one.
+    /// The slot of this wheel. Of a wheel that was given back: the next one.
     around: u32,
     slots: [Slot; SLOTS as usize],
 }
 
-/// The ends of a list; or the number of a wheel, and [`OPEN`]. Means nothing while it is empty.
+/// The ends of a list; or the number of a wheel, and [`OPEN`]. Without a meaning in an empty slot.
 #[derive(Clone, Copy)]
 struct Slot {
     first: u32,
@@ -114,7 +115,7 @@ impl Wheels {
         self.slab.key(index)
     }
 
-    /// Takes an entry out, if it is still there.
+    /// Takes an entry out, if still there.
     #[inline]
     pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
         let index = self.slab.find(key)?;
@@ -298,7 +299,7 @@ impl Wheels {
         }
     }
 
-    /// The next entry of a closed slot, unless it has too many.
+    /// The next entry of a closed slot, except with too many.
     #[inline]
     fn first_of(&mut self, slot: u32) -> Option<u32> {
         let mut first = self.at(slot).first;

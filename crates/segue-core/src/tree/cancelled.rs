@@ -13,10 +13,10 @@ use std::{fmt, io};
 
 /// The error of a wait that was cancelled: the operation did not take place.
 ///
-/// Carried outwards by `?`; converts into [`io::Error`], of kind `TimedOut` if it was a deadline
-/// that cancelled, `Other` if not, and never `Interrupted`, since std's loops retry that. It may
-/// carry a [reason](Cancelled::reason), which is any error; two cancellations are equal whatever
-/// their reasons.
+/// Carried outwards by `?`; converts into [`io::Error`], of kind `TimedOut` if a deadline has
+/// cancelled, `Other` if not, and never `Interrupted`, since std's loops retry that. A cancellation
+/// may carry a [reason](Cancelled::reason), which is any error; two cancellations are equal with
+/// any reasons.
 ///
 /// # Examples
 ///
@@ -52,8 +52,7 @@ impl PartialEq for Cancelled {
 impl Eq for Cancelled {}
 
 impl Cancelled {
-    /// A cancellation without a reason: what is reported of work that was dropped before it could
-    /// start.
+    /// A cancellation without a reason: for work that was dropped before its start.
     #[inline]
     #[must_use]
     #[allow(clippy::new_without_default, reason = "an error is made on purpose")]
@@ -61,7 +60,7 @@ impl Cancelled {
         Self { reason: None }
     }
 
-    /// A cancellation with a reason: what a runtime reports if it can't do what was asked of it.
+    /// A cancellation with a reason: for a runtime that can't fulfil a request.
     #[must_use]
     pub fn with_reason(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::because(Some(Reason::new(reason)))
@@ -81,7 +80,7 @@ impl Cancelled {
         }
     }
 
-    /// Whether it was caused by just this.
+    /// Whether just this was the cause.
     pub(crate) fn is_for(&self, reason: &Arc<Reason>) -> bool {
         self.reason.as_ref().is_some_and(|own| Arc::ptr_eq(own, reason))
     }
@@ -92,7 +91,7 @@ impl Cancelled {
         self.reason.as_deref().map(|reason| &*reason.0)
     }
 
-    /// Whether it was a deadline that cancelled, or the end of a budget.
+    /// Whether a deadline has cancelled, or the end of a budget.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.reason().is_some_and(|reason| reason.is::<TimedOut>() || reason.is::<Overran>())
@@ -120,8 +119,8 @@ plain_thread_local! {
     static LOOKED_FOR: Cell<bool> = Cell::new(false);
 }
 
-/// The source of an error, which is this cancellation if the error consists of one, as far as it
-/// asks that for its own source. Calls foreign code.
+/// The source of an error, which is this cancellation if the error consists of one, and takes its
+/// own source from that. Calls foreign code.
 pub(crate) fn source_or_cancellation<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     let before = LOOKED_FOR.replace(true);
     let _restore = at_end(|| LOOKED_FOR.set(before));
@@ -129,11 +128,11 @@ pub(crate) fn source_or_cancellation<'a>(error: &'a (dyn Error + 'static)) -> Op
 }
 
 impl Error for Cancelled {
-    /// What the [reason](Cancelled::reason) comes from: the reason itself is in the message, and
+    /// The source of the [reason](Cancelled::reason): the reason itself is in the message, and
     /// would be said twice.
     ///
     /// An error that consists of a cancellation does well to have the same source. By this call a
-    /// scope tells what only says that it was cancelled from other failures.
+    /// scope tells mere cancellations from other failures.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         if LOOKED_FOR.get() { Some(self) } else { self.reason()?.source() }
     }
@@ -166,7 +165,7 @@ pub struct Overran {
     /// Where the budget was given.
     pub(crate) at: &'static Location<'static>,
     pub(crate) budget: Duration,
-    /// The name of the fiber, if it has one.
+    /// The name of the fiber, if there is one.
     pub(crate) fiber: Option<Box<str>>,
 }
 
@@ -177,13 +176,13 @@ impl Overran {
         self.at
     }
 
-    /// What it came to.
+    /// The result.
     #[must_use]
     pub fn budget(&self) -> Duration {
         self.budget
     }
 
-    /// The name of the fiber that it was given in, if that has one.
+    /// The name of the fiber of the shield, if there is one.
     #[must_use]
     pub fn fiber(&self) -> Option<&str> {
         self.fiber.as_deref()

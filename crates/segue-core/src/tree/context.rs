@@ -1,5 +1,4 @@
-//! The cancellation tree: contexts that are cancelled from the outside, and what their members see
-//! of it.
+//! The cancellation tree: contexts that are cancelled from the outside, and their members' view.
 //!
 //! Used by scopes and runtimes, which own contexts, by `token.rs`, and by triggers, which ask
 //! before they wait.
@@ -7,8 +6,8 @@
 //! # The idea
 //!
 //! Cancellation is a value. A context is a flag with a list of its members: the fibers that have
-//! waited in it, and the contexts nested in it. The canceller sets the flag of the context and of
-//! everything below it, and asks each member to look (an *interrupt*). The member's own thread does
+//! waited in it, and the contexts nested there. The canceller sets the flag of the context and of
+//! everything below, and asks each member to look (an *interrupt*). The member's own thread does
 //! the rest: a suspended fiber leaves its wait, a running one finds the flag at its next. Until
 //! that thread has looked, a server that claims the fiber's wait finds the flag and is refused
 //! (`contract/refusal.rs`).
@@ -17,44 +16,43 @@
 //!
 //! A context is open, then cancelled, for ever: the flag is set under the context's lock and never
 //! cleared. A nested context that is made under a cancelled one is born cancelled. A context is
-//! *walked* when all contexts below it are cancelled too. A canceller may find a context cancelled
-//! and not walked, because another canceller is at work; then it goes through the context as well.
-//! So when any `cancel` has returned, all flags below are set. Each canceller that comes before the
-//! context is walked walks it again; later ones do not.
+//! *walked* when all contexts below are cancelled too. A canceller may find a context cancelled and
+//! not walked, because another canceller is at work; then the second one goes through the context
+//! as well. So when any `cancel` has returned, all flags below are set. Each canceller that comes
+//! before that walks the context again; later ones do not.
 //!
-//! `context/finishing.rs` has the request that comes before it, and its grace.
+//! `context/finishing.rs` has the request that comes before a cancellation, and its grace.
 //!
-//! # What else cancels
+//! # Other cancellers
 //!
 //! **A deadline** is a canceller that stands among the timers of the caller's scheduler (`token.rs`
-//! puts it there and takes it out again). A timer fires only when its worker looks at the clock,
-//! and a fiber that computes keeps it from that. So each context also keeps the earliest deadline
-//! of its own and those around it, with the clock that tells it. A fiber that checks for
-//! cancellation also checks whether the context
-//! [is overdue](Context::is_cancelled_or_overdue), and if so cancels it, as the timer would have.
-//! Timer and fiber may both do so; the first one sets the flag, and both have the same reason. The
-//! deadline may have come from a context further out. Then the fiber cancels only the context that
-//! it is in, with everything below; the outer one is cancelled by its own timer, or by a fiber that
-//! checks there.
+//! puts the deadline there and takes it out again). A timer fires only when its worker looks at the
+//! clock, and a fiber that computes prevents that. So each context also keeps the earliest deadline
+//! of its own and those around it, with its clock. A fiber that checks for cancellation also checks
+//! whether the context [is overdue](Context::is_cancelled_or_overdue), and cancels an overdue one,
+//! as the timer would have. Timer and fiber may both do so; the first one sets the flag, and both
+//! have the same reason. The deadline may have come from a context further out. Then the fiber
+//! cancels only its own context, with everything below; the outer one is cancelled by its own
+//! timer, or by a fiber that checks there.
 //!
-//! **A budget** is the deadline of a shield. The shield is a context that is in no tree, and the
-//! timers cancel it. Other deadlines end at a shield that is further in; a budget goes on, since
-//! each shield inside of it has it, too, if not a smaller one. The context of whatever is inside
-//! knows the smallest, for shields to come.
+//! **A budget** is the deadline of a shield. The shield is a context in no tree, which the timers
+//! cancel. Other deadlines end at a shield that is further in; a budget goes on, since each shield
+//! inside of it has it, too, if not a smaller one. The context of whatever is inside knows the
+//! smallest, for shields to come.
 //!
-//! **A follower** is the context of what runs under a token: it is nested in the caller's, as every
-//! other, and is cancelled with the token's too. Its entry in the token's list lies in the frame of
-//! [`run_following`](Context::run_following) and is taken out, under the token's lock, before that
-//! frame ends. The canceller counts the context up under the same lock, so that it may outlive the
-//! frame and is cancelled with nothing inside. Like a fiber, it joins the list first and looks at
-//! the flag second: so the walk finds it, or it sees the flag.
+//! **A follower** is the context of a closure that runs under a token: nested in the caller's, as
+//! every other, and cancelled with the token's too. Its entry in the token's list lies in the frame
+//! of [`run_following`](Context::run_following) and is taken out, under the token's lock, before
+//! that frame ends. The canceller counts the context up under the same lock, so that the context
+//! may outlive the frame and is cancelled with nothing inside. Like a fiber, a follower joins the
+//! list first and looks at the flag second: so the walk finds the follower, or the follower sees
+//! the flag.
 //!
-//! # What is captured takes its contexts along
+//! # A captured computation takes its contexts along
 //!
-//! A computation that an effect or a generator captures (see `chain.rs`) is inside of the contexts
-//! that it has entered itself: the body of a `timeout`, say. They belong to the computation, and
-//! not to the fiber that it was captured in. So between the capture and the resume they are in no
-//! tree:
+//! A computation that an effect or a generator captures (see `chain.rs`) is inside of its own
+//! contexts: the body of a `timeout`, say. They belong to the computation, and not to the fiber of
+//! the capture. So between the capture and the resume they are in no tree:
 //!
 //! ```text
 //!   NESTED in the performer's context --leave: by the performer, before it suspends--> DETACHED
@@ -62,30 +60,30 @@
 //! ```
 //!
 //! Only the outermost of them is nested in something else, so only that one moves; its
-//! *surrounding*, a frame of the chain, has the context to go back to. While it is detached, only
-//! its own deadline and tokens cancel it. The thread that the computation stays on does all of
-//! this. Other threads go through the lists' locks: a canceller of the old surroundings may have
-//! just taken note of a context that leaves, and cancels it, too, as if it had come a little
-//! sooner. A context that comes back joins the new surroundings' list first and looks at their flag
-//! second, as a fiber does.
+//! *surrounding*, a frame of the chain, has the context to go back to. A detached context is
+//! cancelled only by its own deadline and tokens. The thread that the computation stays on does all
+//! of this. Other threads go through the lists' locks: a canceller of the old surroundings may have
+//! just taken note of a context that leaves, and cancels it, too, like a slightly earlier one. A
+//! context that comes back joins the new surroundings' list first and looks at their flag second,
+//! as a fiber does.
 //!
-//! A context inherits the deadline and the extent around it at birth. That would be wrong for a
-//! context that moves, and for those nested in it, on any thread. These look them up in a
-//! [`Beyond`] instead: the moving context shares it with all that is nested in it, and rewrites it
-//! when it moves.
+//! A context inherits the deadline and the extent around at birth. That would be wrong for a
+//! context that moves, and for those nested inside, on any thread. These look them up in a
+//! [`Beyond`] instead: the moving context shares that with all contexts nested inside, and rewrites
+//! it at each move.
 //!
-//! **The race to fear**: a fiber that looks at the flag just before it is set, and suspends just
-//! after the walk has passed. It cannot: a fiber joins the member list before it looks. If it joins
-//! before the walk, the walk interrupts it. If after, then the lock that it took to join was
-//! released by the walk, which had set the flag.
+//! **The race to fear**: a fiber that looks at the flag just before the walk sets it, and suspends
+//! just after the walk has passed. This can't happen: a fiber joins the member list before the
+//! look. A fiber that joins before the walk is interrupted by the walk. For a later one, the lock
+//! of its joining was released by the walk, which had set the flag.
 //!
 //! # Orderings
 //!
 //! The flag is stored under the lock (release by the unlock) and read after the lock was taken to
 //! join (acquire). Plain reads elsewhere are hints; the next wait settles their truth; they
-//! acquire, so that what the canceller did before is seen after. `walked` is stored after all flags
-//! below (release) and read by other cancellers (acquire), which may then return without a look at
-//! these.
+//! acquire, so that the canceller's earlier work is seen afterwards. `walked` is stored after all
+//! flags below (release) and read by other cancellers (acquire), which may then return without a
+//! look at these.
 #![allow(unsafe_code)] // Members are reached by address: a fiber's header, a nested context.
 
 mod finishing;
@@ -142,7 +140,7 @@ pub(crate) struct Context {
     /// Set before the flag, if ever.
     reason: OnceLock<Arc<Reason>>,
     members: Lock<Members>,
-    /// What those inside inherit, its own deadline and extent included.
+    /// The inheritance of those inside, its own deadline and extent included.
     around: Around,
     /// Set at birth, cleared when the context ends; the parent outlives it.
     parent: Cell<*const Context>,
@@ -150,10 +148,10 @@ pub(crate) struct Context {
     links: Links<Context>,
 }
 
-/// A point in time, and the clock that tells it.
+/// A point in time, and its clock.
 type Due = (Instant, Timers);
 
-/// Until when a shield holds, and who has said so.
+/// The end of a shield, and its giver.
 pub(crate) struct Budget {
     due: Due,
     overran: Arc<Reason>,
@@ -168,14 +166,14 @@ struct Around {
     budget: Option<Arc<Budget>>,
     /// Up to the same one; see `extent.rs`.
     extents: Option<Arc<Extents>>,
-    /// What is around that one.
+    /// The surroundings of that one.
     further: Option<Arc<Beyond>>,
 }
 
-/// What is around a context that may move, or around a shield.
+/// The surroundings of a context that may move, or of a shield.
 struct Beyond {
     around: Lock<Around>,
-    /// Whether it is a shield: then the deadlines do not count.
+    /// Whether this is a shield: then the deadlines do not count.
     shield: bool,
 }
 
@@ -192,8 +190,8 @@ struct Members {
     followers: List<Follower>,
 }
 
-/// A context that is cancelled with another one in which it is not nested. It lies in the frame
-/// that runs inside of it.
+/// A context that is cancelled with another one without being nested there. The follower lies in
+/// the frame that runs inside.
 struct Follower {
     context: Arc<Context>,
     /// Belongs to the lock of the one that is followed.
@@ -215,7 +213,7 @@ impl Linked for Context {
 // SAFETY: `parent` is read and written by the thread that makes and ends the context alone; `links`
 // belongs to the parent's lock; the rest is atomic or locked.
 unsafe impl Sync for Context {}
-// SAFETY: as above; the last owner of an ended context only frees it.
+// SAFETY: as above; the last owner of an ended context only frees the memory.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -224,15 +222,15 @@ impl Context {
         Arc::new(Self::new(Around::default(), false))
     }
 
-    /// As [`root`](Context::root), of a token: whatever enters it is shielded from all others.
+    /// As [`root`](Context::root), of a token: code that enters is shielded from all others.
     pub(crate) fn alone() -> Arc<Self> {
         let mut context = Self::new(Around::default(), true);
         context.stands_alone = true;
         Arc::new(context)
     }
 
-    /// What stands in the caller's place in a shield, if it is inside of an extent or a budget:
-    /// nothing above can cancel it.
+    /// The stand-in for the caller's context in a shield, inside of an extent or a budget: nothing
+    /// above can cancel that.
     #[inline]
     pub(crate) fn shield() -> Option<Arc<Self>> {
         let may_be_inside = |Self { around, .. }: &Self| {
@@ -305,14 +303,14 @@ impl Context {
         }
     }
 
-    /// A context inside of the caller's. It must [`end`](Context::end) before that does.
+    /// A context inside of the caller's. This must [`end`](Context::end) before that does.
     pub(crate) fn nested() -> Arc<Self> {
         Self::nest(None, None)
     }
 
-    /// As [`nested`](Context::nested), and it is an extent, or has a deadline, which checks for
-    /// cancellation [notice](Context::is_cancelled_or_overdue); the caller sees to it that it is
-    /// cancelled then.
+    /// As [`nested`](Context::nested), with an extent, or a deadline, which checks for cancellation
+    /// [notice](Context::is_cancelled_or_overdue); the caller arranges its cancellation at that
+    /// time.
     pub(crate) fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
         // SAFETY: the caller is inside of the parent, so it is alive.
         let parent = unsafe { Self::of_head(current::context()).as_ref() };
@@ -331,7 +329,8 @@ impl Context {
         };
         let context = Arc::new(Self::new(around, is_shielded()));
         if let Some(parent) = parent {
-            // SAFETY: it is alive, and outlives what is made inside of it, or is left before.
+            // SAFETY: the context is alive, and outlives all that is made inside, or is left
+            // before.
             if let Some(reason) = unsafe { context.hang_in(parent) } {
                 context.mark(reason);
             }
@@ -348,7 +347,7 @@ impl Context {
         self.any_around(|around| around.extents.as_ref().is_some_and(|extents| extents.contain(extent)))
     }
 
-    /// Asks of what is around, and then of what is further out.
+    /// Asks the surroundings, and then those further out.
     fn any_around(&self, mut is_it: impl FnMut(&Around) -> bool) -> bool {
         let mut around = self.around.clone();
         loop {
@@ -363,13 +362,13 @@ impl Context {
     /// Becomes nested in `parent`. Answers with its reason if that was cancelled before.
     ///
     /// # Safety
-    /// It is nested in nothing, and [`end`](Context::end)s or is detached before the parent ends.
-    /// This is the thread that made it.
+    /// The context is nested in nothing, and [`end`](Context::end)s or is detached before the
+    /// parent ends. This is the creator's thread.
     unsafe fn hang_in(self: &Arc<Self>, parent: &Context) -> Option<Option<Arc<Reason>>> {
         self.parent.set(parent);
         let mut members = parent.members.lock();
-        // SAFETY: it is kept alive and linked until `end`, which takes it out. Its address comes
-        // from the `Arc` and not from a reference: `cancel` makes another `Arc` of it.
+        // SAFETY: the context is kept alive and linked until `end`, which takes it out. Its address
+        // comes from the `Arc` and not from a reference: `cancel` makes another `Arc` of that.
         unsafe { members.nested.push_back(NonNull::new_unchecked(Arc::as_ptr(self).cast_mut())) };
         let flags = parent.head.flags.load(Ordering::Acquire);
         if flags & ASKED != 0 {
@@ -378,10 +377,10 @@ impl Context {
         (flags & CANCELLED != 0).then(|| parent.reason.get().cloned())
     }
 
-    /// Leaves the tree. Called by its maker, when nothing is inside any more or when it moves;
-    /// again has no effect.
+    /// Leaves the tree. Called by its maker, when nothing is inside any more or at a move; again
+    /// has no effect.
     pub(crate) fn end(&self) {
-        // SAFETY: the parent outlives what is nested in it.
+        // SAFETY: the parent outlives its nested contexts.
         if let Some(parent) = unsafe { self.parent.replace(ptr::null()).as_ref() } {
             let mut members = parent.members.lock();
             // SAFETY: this context is in the parent's list since `nested`.
@@ -407,7 +406,7 @@ impl Context {
     /// The context at this address, which came from one that has an owner; `None` for null.
     ///
     /// # Safety
-    /// It is alive.
+    /// The context is alive.
     pub(crate) unsafe fn from_raw(context: *const Self) -> Option<Arc<Self>> {
         // SAFETY: as the caller promises; every context is made inside of an `Arc`.
         (!context.is_null()).then(|| unsafe {
@@ -438,8 +437,8 @@ impl Context {
         self.head.is_cancelled()
     }
 
-    /// Whether it is cancelled, or its deadline has passed, or one around it. Then it is cancelled,
-    /// if its timer has not fired yet: a fiber that computes keeps its own worker from it.
+    /// Whether cancelled, or past its deadline, or one around. Then the context is cancelled, if
+    /// its timer has not fired yet: a fiber that computes keeps its own worker from firing.
     #[inline]
     fn is_cancelled_or_overdue(&self) -> bool {
         self.head.flags.load(Ordering::Acquire) != 0 && (self.is_cancelled() || self.cancel_if_overdue())
@@ -471,7 +470,7 @@ impl Context {
         past
     }
 
-    /// Cancels it because its deadline has come, or one around it.
+    /// Cancels the context because its deadline has come, or one around.
     #[cold]
     #[inline(never)]
     pub(crate) fn cancel_as_due(&self) {
@@ -482,28 +481,28 @@ impl Context {
         }));
     }
 
-    /// What a wait in this context fails with.
+    /// The error of a wait in this context.
     pub(crate) fn error(&self) -> Cancelled {
         Cancelled::because(self.reason.get().cloned())
     }
 
-    /// Sets the flag, and the reason before it. Answers whether it was set already.
+    /// Sets the flag, and the reason first. Answers whether the flag was set already.
     fn mark(&self, reason: Option<Arc<Reason>>) -> bool {
         if self.is_cancelled() {
             return true;
         }
         if let Some(reason) = reason {
-            // The caller holds the lock, or is alone: it is the first to mark.
+            // The caller holds the lock, or is alone: this is the first to mark.
             let _ = self.reason.set(reason);
         }
         self.head.flags.fetch_or(CANCELLED, Ordering::Release);
         false
     }
 
-    /// Cancels this context and all below it, for `reason`. Again has no effect. Never waits.
+    /// Cancels this context and all below, for `reason`. Again has no effect. Never waits.
     ///
-    /// When it returns all of them are marked, also if somebody else has begun to cancel them and
-    /// is not done yet.
+    /// After the call all of them are marked, also if somebody else has begun to cancel them and is
+    /// not done yet.
     pub(crate) fn cancel(&self, reason: Option<Arc<Reason>>) {
         // Foreign code runs when this is dropped, after all are marked.
         let _batch = Batch::new();
@@ -522,7 +521,7 @@ impl Context {
             .for_each(|context| context.walked.store(true, Ordering::Release));
     }
 
-    /// Sets the flag, interrupts the fibers inside, and notes what else is to be cancelled.
+    /// Sets the flag, interrupts the fibers inside, and notes the other contexts to cancel.
     fn cancel_members(&self, reason: Option<Arc<Reason>>, below: &mut Vec<Arc<Self>>) {
         let members = self.members.lock();
         let again = self.mark(reason);
@@ -538,7 +537,7 @@ impl Context {
         self.list_below(&members, below);
     }
 
-    /// Notes what is to be walked after this.
+    /// Notes a context to walk after this one.
     #[inline(always)]
     fn list_below(&self, members: &Members, below: &mut Vec<Arc<Self>>) {
         members.nested.iter().for_each(|nested| {
@@ -556,13 +555,13 @@ impl Context {
     pub(crate) fn run_following<T>(&self, f: impl FnOnce() -> T) -> T {
         let follower = Follower { context: Self::nested(), links: Links::new() };
         let mut members = self.members.lock();
-        // SAFETY: it lies in this frame, and is taken out before that ends.
+        // SAFETY: the follower lies in this frame, and is taken out before that ends.
         unsafe { members.followers.push_back(NonNull::from(&follower)) };
         let late = self.is_finishing();
         drop(members);
         let _unfollow = at_end(|| {
             let mut members = self.members.lock();
-            // SAFETY: it is in this list since it was made.
+            // SAFETY: the follower is in this list since its making.
             unsafe { members.followers.remove(NonNull::from(&follower)) };
             drop(members);
             follower.context.end();
@@ -573,8 +572,8 @@ impl Context {
         follower.context.enter(f)
     }
 
-    /// Runs `f` where nothing but this context cancels it. Mostly nothing is around that shows in a
-    /// shield, and a context that stands alone is entered as it is: that costs as little.
+    /// Runs `f` where nothing but this context cancels its waits. Mostly nothing around shows in a
+    /// shield, and a context that stands alone is entered directly: that costs as little.
     #[inline]
     pub(crate) fn run_shielded<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         match Self::shield() {
@@ -583,7 +582,7 @@ impl Context {
         }
     }
 
-    /// Does to a follower that has come late what was done to this.
+    /// Treats a late follower as this context was treated.
     #[cold]
     fn pass_on_to(&self, follower: &Self) {
         if self.is_cancelled() {
@@ -594,7 +593,7 @@ impl Context {
     }
 
     /// # Safety
-    /// The fiber is in no list, stays in place until it is removed, and calls this itself.
+    /// The fiber is in no list, stays in place until its removal, and calls this itself.
     pub(crate) unsafe fn add_member(&self, fiber: NonNull<Fiber>) {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.push_back(fiber) };
@@ -604,7 +603,7 @@ impl Context {
         }
     }
 
-    /// A member that goes by other timers than those of a deadline around it is to be cancelled in
+    /// A member that goes by other timers than those of a deadline around is to be cancelled in
     /// time although the worker that has set the deadline is away.
     fn hurry(&self, member: &Fiber) {
         let watch = |around: &Around| {
@@ -624,7 +623,7 @@ impl Context {
     }
 
     /// As [`add_member`](Context::add_member), unless the context is cancelled, or asked, if that
-    /// is what it is about; answers whether the fiber was added.
+    /// is the subject; answers whether the fiber was added.
     ///
     /// # Safety
     /// As for `add_member`.
@@ -703,8 +702,7 @@ fn run_in_shield<R>(shield: Option<Arc<Context>>, f: impl FnOnce() -> R) -> R {
     enter(shield.as_ref(), f)
 }
 
-/// Runs `f` inside of `context`, or shielded if there is none, and outside of it again whichever
-/// way `f` ends.
+/// Runs `f` inside of `context`, or shielded without one, and outside again after any end of `f`.
 #[inline]
 pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
     if !top().is_null() {
@@ -713,12 +711,12 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
     let context = context.map_or(ptr::null(), Context::head_of);
     // SAFETY: the caller has it until `_leave` has entered the one before.
     let before = unsafe { current::enter_context(context) };
-    // SAFETY: the caller was inside of it.
+    // SAFETY: the caller was inside of that context.
     let _leave = at_end(|| unsafe { leave(context, before) });
     f()
 }
 
-/// Goes from `context`, which may end next, to the one around it.
+/// Goes from `context`, which may end next, to the one around.
 ///
 /// # Safety
 /// That one is in place, and so is what is around it, until the caller leaves it.

@@ -18,8 +18,8 @@ use crate::primitives::record::{Key, Record};
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// A kind of value that fibers carry and policies read. It fits into a word, so that it can be read
-/// and changed at any time from anywhere.
+/// A kind of value that fibers carry and policies read. Such a value fits into a word, so that
+/// reads and changes are possible at any time from anywhere.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// assert_eq!(attributes.get(), Some(Rank(3)));
 /// ```
 pub trait Attribute: Copy + 'static {
-    /// Whether children get a copy of it. One that names this fiber and no other is not inherited.
+    /// Whether children get a copy. One that names this fiber and no other is not inherited.
     const INHERITED: bool = true;
 
     /// The value as a word.
@@ -53,11 +53,11 @@ pub trait Attribute: Copy + 'static {
     fn from_bits(bits: u64) -> Self;
 }
 
-/// Says of a fiber that it will live for long beside many of its kind, as the fiber of a connection
-/// does: a scheduler that can place it starts it on the worker with the fewest fibers, at once,
+/// Marks a fiber with a long life beside many of its kind, as the fiber of a connection: a
+/// scheduler that can place fibers starts this one on the worker with the fewest fibers, at once,
 /// rather than on the one that happens to be free. Children are placed as usual.
 ///
-/// `segue-sched`'s `Stealing`, the default policy, honours it.
+/// `segue-sched`'s `Stealing`, the default policy, honours this attribute.
 ///
 /// # Examples
 ///
@@ -82,12 +82,12 @@ impl Attribute for Spread {
     }
 }
 
-/// What a fiber carries, at most one value of each type. A handle: its clones are the same
+/// The attributes of a fiber, at most one value of each type. A handle: its clones are the same
 /// attributes.
 ///
 /// # Examples
 ///
-/// The spawner keeps a handle, and changes what the fiber carries while that lives:
+/// The spawner keeps a handle, and changes the fiber's attributes during its life:
 ///
 /// ```
 /// use segue_core::{Attribute, Attributes, Builder, attribute};
@@ -134,8 +134,8 @@ impl Attributes {
         value(&self.0)
     }
 
-    /// Adds a value, or changes it. For a fiber that is ready it counts from the next time that it
-    /// becomes so.
+    /// Adds or changes a value. For a fiber that is ready the value counts from its next time of
+    /// becoming ready.
     pub fn set<A: Attribute>(&self, value: A) {
         self.0.put(Key { kind: TypeId::of::<A>(), inherited: A::INHERITED }, value.to_bits());
     }

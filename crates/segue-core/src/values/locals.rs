@@ -1,7 +1,7 @@
-//! Fiber-local values: what each fiber has one of, as each thread has of a thread-local.
+//! Fiber-local values: one for each fiber, as thread-locals are one for each thread.
 //!
-//! Used by applications, through `fiber_local!`; by tasks, which end a fiber's values before it
-//! ends, and take them from poll to poll.
+//! Used by applications, through `fiber_local!`; by tasks, which end a fiber's values before the
+//! fiber, and take them from poll to poll.
 //!
 //! # The idea
 //!
@@ -17,15 +17,15 @@
 //!
 //! # The end
 //!
-//! What runs a job to its end calls [`end`], while the job's fiber is in its contexts. The values
-//! are dropped there, the newest first, and may wait; the caller takes note of each panic. A plain
-//! thread's are dropped by the destructor of a thread-local variable; the one with the table has no
-//! destructor, so that it can be read meanwhile, and after. A value that is read when it was
-//! dropped, or made anew when there is no table any more, is an error. **The race to fear** is
-//! none: no other thread has the table. But a drop is foreign code, which reads other values and
-//! makes more: so a value is taken out of the table before it is dropped, and no reference into the
-//! table is held across foreign code. A value that is lent stays, since it lies in a box of its
-//! own, and the frame that has borrowed it is above the one that ends the table.
+//! The code that runs a job to its end calls [`end`], while the job's fiber is in its contexts. The
+//! values are dropped there, the newest first, and may wait; the caller takes note of each panic. A
+//! plain thread's are dropped by the destructor of a thread-local variable; the one with the table
+//! has no destructor, so that it can be read meanwhile, and afterwards. A read of a dropped value,
+//! or of a new one without a table, is an error. **The race to fear** is none: no other thread has
+//! the table. But a drop is foreign code, which reads other values and makes more: so a value is
+//! taken out of the table before its drop, and no reference into the table is held across foreign
+//! code. A value that is lent stays, since a value lies in a box of its own, and the borrowing
+//! frame is above the one that ends the table.
 #![allow(unsafe_code)] // A value is lent while its table may grow.
 
 use crate::chain::barrier;
@@ -62,7 +62,7 @@ impl fmt::Debug for Locals {
 /// In a header: the values were dropped.
 const ENDED: *mut Locals = ptr::without_provenance_mut(1);
 
-/// A value with its key's way to hand it down.
+/// A value with its key's function to hand it down.
 trait Value: Send {
     fn address(&self) -> *const ();
     fn inherited(&self) -> Option<Box<dyn Value>>;
@@ -124,7 +124,7 @@ pub struct FiberLocal<T: 'static> {
     inherit: Option<fn(&T) -> T>,
 }
 
-/// A fiber-local value can't be read: it was dropped already, since its fiber ends.
+/// A fiber-local value can't be read: the value was dropped already, since its fiber ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessError;
 
@@ -154,7 +154,7 @@ impl<T: Send + 'static> FiberLocal<T> {
         Self { init, inherit: Some(T::clone) }
     }
 
-    /// Calls `f` with the caller's value, which is made first if it is not there. It is an
+    /// Calls `f` with the caller's value, which is made at its first use. This call is an
     /// operation: no computation is captured across it by an effect or a generator.
     ///
     /// # Cancellation
@@ -174,8 +174,8 @@ impl<T: Send + 'static> FiberLocal<T> {
     /// *No effect*: `f` sees the caller's.
     ///
     /// # Errors
-    /// [`AccessError`] if the value was dropped, since the fiber or thread ends; or if it is asked
-    /// for then for the first time.
+    /// [`AccessError`] if the value was dropped, since the fiber or thread ends; or is asked for
+    /// then for the first time.
     #[track_caller]
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         barrier(WaitsFor::new("a fiber-local value"), || {
@@ -183,8 +183,8 @@ impl<T: Send + 'static> FiberLocal<T> {
                 Some(value) => value,
                 None => self.make()?,
             };
-            // SAFETY: it lies in a box that the table frees when the caller's fiber, thread or task
-            // ends: after this frame, which is inside of it and is not captured.
+            // SAFETY: the value lies in a box that the table frees when the caller's fiber, thread
+            // or task ends: after this frame, which is inside of it and is not captured.
             Ok(f(unsafe { &*value }))
         })
     }
@@ -197,10 +197,10 @@ impl<T: Send + 'static> FiberLocal<T> {
         slot(|slot| match slot.get() {
             ENDED => Err(AccessError),
             table => {
-                // SAFETY: null, or the caller's; nobody else has a reference into it.
+                // SAFETY: null, or the caller's; nobody else has a reference there.
                 let Some(locals) = (unsafe { table.as_ref() }) else { return Ok(None) };
                 match locals.values.iter().find(|(key, _)| *key == self.key()) {
-                    // SAFETY: it stays until the table ends.
+                    // SAFETY: the value stays until the table ends.
                     Some((_, value)) => Ok(Some(unsafe { value.as_ref() }.address().cast())),
                     None if locals.ends => Err(AccessError),
                     None => Ok(None),
@@ -219,12 +219,12 @@ impl<T: Send + 'static> FiberLocal<T> {
         slot(|slot| {
             if slot.get().is_null() {
                 // For a thread's own table. The thread may be past its end: then this is the table
-                // of a job that it runs meanwhile, which `instead` ends.
+                // of a job that runs meanwhile, which `instead` ends.
                 let _ = AT_END.try_with(|_| ());
                 slot.set(Box::into_raw(Box::new(Locals { values: Vec::new(), ends: false })));
             }
             let kept = NonNull::from(Box::leak(kept));
-            // SAFETY: it is the caller's, in place; nobody has a reference into it.
+            // SAFETY: the table is the caller's, in place; nobody has a reference there.
             unsafe { (*slot.get()).values.push((self.key(), kept)) };
             // SAFETY: as in `find`.
             Ok(unsafe { kept.as_ref() }.address().cast())
@@ -242,7 +242,7 @@ impl<T: Send + 'static> FiberLocal<Cell<T>> {
         self.with(|cell| cell.set(value));
     }
 
-    /// A copy of what is in the caller's cell.
+    /// A copy of the content of the caller's cell.
     ///
     /// # Panics
     /// As [`with`](Self::with).
@@ -255,7 +255,7 @@ impl<T: Send + 'static> FiberLocal<Cell<T>> {
         self.with(Cell::get)
     }
 
-    /// Puts a value into the caller's cell, and yields what was there.
+    /// Puts a value into the caller's cell, and yields the former one.
     ///
     /// # Panics
     /// As [`with`](Self::with).
@@ -266,19 +266,19 @@ impl<T: Send + 'static> FiberLocal<Cell<T>> {
 }
 
 impl<T: Send + 'static> FiberLocal<RefCell<T>> {
-    /// As [`with`](Self::with), with what is in the caller's cell.
+    /// As [`with`](Self::with), with the content of the caller's cell.
     ///
     /// # Panics
-    /// As [`with`](Self::with), or if it is borrowed mutably.
+    /// As [`with`](Self::with), or at a mutable borrow.
     #[track_caller]
     pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         self.with(|cell| f(&cell.borrow()))
     }
 
-    /// As [`with`](Self::with), with what is in the caller's cell, to change it.
+    /// As [`with`](Self::with), with the content of the caller's cell, to change.
     ///
     /// # Panics
-    /// As [`with`](Self::with), or if it is borrowed.
+    /// As [`with`](Self::with), or at a borrow.
     #[track_caller]
     pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
         self.with(|cell| f(&mut cell.borrow_mut()))
@@ -291,7 +291,7 @@ impl<T> fmt::Debug for FiberLocal<T> {
     }
 }
 
-/// What a child of the caller starts with.
+/// The values with which a child of the caller starts.
 #[inline]
 pub(crate) fn inherited() -> *mut Locals {
     current::with_running(inherited_from)
@@ -337,11 +337,11 @@ fn clone_of(table: *mut Locals) -> *mut Locals {
     Box::into_raw(Box::new(Locals { values, ends: false }))
 }
 
-/// Drops what a task that has gone was to begin with or to go on with, and calls `note` with each
+/// Drops the values with which a gone task was to begin or to go on, and calls `note` with each
 /// panic of these drops.
 ///
 /// # Safety
-/// It is null, or a table that nobody else has.
+/// The pointer is null, or a table that nobody else has.
 #[inline]
 pub(crate) unsafe fn discard(table: *mut Locals, mut note: impl FnMut(Payload)) {
     if !table.is_null() {
@@ -373,19 +373,19 @@ fn end_of_thread() -> *mut Locals {
 #[inline(never)]
 fn end_slowly(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     slot(|slot| slot.set(table));
-    // SAFETY: it is the caller's, and is in its slot until it is empty.
+    // SAFETY: the table is the caller's, and in its slot until empty.
     unsafe { empty(table, note) };
     slot(|slot| slot.set(ENDED));
-    // SAFETY: nobody finds it any more; it came from a box.
+    // SAFETY: nobody finds the table any more; it came from a box.
     drop(unsafe { Box::from_raw(table) });
 }
 
 /// # Safety
-/// It is null, or a table of the caller's, which nobody else has.
+/// The pointer is null, or a table of the caller's, which nobody else has.
 #[cold]
 unsafe fn end_table(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     if table.addr() > ENDED.addr() {
-        // SAFETY: as the caller promises; it came from a box.
+        // SAFETY: as the caller promises; the table came from a box.
         unsafe {
             empty(table, note);
             drop(Box::from_raw(table));
@@ -396,7 +396,7 @@ unsafe fn end_table(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
 /// Drops the values, the newest first, and calls `note` with each panic of that.
 ///
 /// # Safety
-/// It is a table of the caller's.
+/// The pointer is a table of the caller's.
 unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     // SAFETY: as the caller promises; no reference is held while a value is dropped, nor in `note`.
     let next = || unsafe {
@@ -404,7 +404,8 @@ unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
         (*table).values.pop()
     };
     while let Some((_, value)) = next() {
-        // SAFETY: it was a box, and is in the table no more; at the end nobody has borrowed it.
+        // SAFETY: the value was a box, and is in the table no more; at the end nobody has borrowed
+        // it.
         if let Err(payload) = caught(|| drop(unsafe { Box::from_raw(value.as_ptr()) })) {
             note(payload);
         }
@@ -416,7 +417,7 @@ pub(crate) fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
     let outer = slot(|slot| slot.replace(locals));
     let _restore = at_end(|| {
         let own = slot(|slot| slot.replace(outer));
-        // SAFETY: what was put there is this caller's, unless it has ended.
+        // SAFETY: the value there is this caller's, unless ended.
         unsafe { end_table(own, &mut mem::forget) };
     });
     f()
@@ -428,7 +429,8 @@ pub(crate) fn take() -> *mut Locals {
     if table == ENDED { ptr::null_mut() } else { table }
 }
 
-/// Puts a table in: what a job has inherited, or the last poll of a task has taken out.
+/// Puts a table in: the values that a job has inherited, or that the last poll of a task has taken
+/// out.
 #[cold]
 pub(crate) fn put(locals: *mut Locals) {
     slot(|slot| slot.set(locals));
@@ -437,19 +439,19 @@ pub(crate) fn put(locals: *mut Locals) {
 /// Declares values that each fiber has one of, as `thread_local!` does for threads. A plain thread
 /// has one, too, and so has an async task, from poll to poll.
 ///
-/// A value is made when its fiber uses it first. With `, inherited` behind it, which takes a
-/// `Clone`, a fiber begins with a clone of its spawner's, made at the spawn, if the spawner has
-/// one. To use a value the fiber looks through those that it has: a handful costs nothing to speak
-/// of, a thousand take a microsecond each time, and belong into one that is a map. What runs as a
-/// part of a call has values of its own and inherits none: the halves of a
-/// `join` that another worker takes, and what runs on another scheduler or blocks a thread for its
-/// caller.
+/// A value is made at its fiber's first use. With `, inherited` behind it, which takes a `Clone`, a
+/// fiber begins with a clone of its spawner's, made at the spawn, if there is one. To use a value
+/// the fiber looks through those that it has: a handful costs nothing to speak of, a thousand take
+/// a microsecond each time, and belong into a map in one value. A part of a call has values of its
+/// own and inherits none: the halves of a `join` that another worker takes, and code that runs on
+/// another scheduler or blocks a thread for its caller.
 ///
-/// The values are dropped on their fiber's stack when it has ended, before its scope hears of that,
-/// the newest first; they may wait. A drop may read values that are still there; the others are an
-/// [`AccessError`]. A plain thread drops its values among its thread-local variables, whose
-/// destructors read the values before, and get an error after. Each panic of a drop is a failure of
-/// the scope; where a thread ends, or a part of a call, only the panic hook reports it.
+/// The values are dropped on their fiber's stack after its end, before its scope hears of that, the
+/// newest first; they may wait. A drop may read values that are still there; the others are an
+/// [`AccessError`]. A plain thread drops its values among its thread-local variables, and
+/// destructors of these read the values before, and get an error afterwards. Each panic of a drop
+/// is a failure of the scope; at the end of a thread, or of a part of a call, only the panic hook
+/// reports that.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Fibers that are tasks: what an executor that runs some adds to the contract.
+//! Fibers that are tasks: the addition of their executor to the contract.
 //!
 //! Implemented by the hosts of fibers under foreign executors; used by waits for futures.
 #![allow(unsafe_code)] // Unsafe to implement, as `Scheduler` is.
@@ -10,31 +10,31 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Runs fibers inside of the polls of a task. A future that such a fiber waits for is polled as if
-/// the task itself polled it, with the task's waker.
+/// Runs fibers inside of the polls of a task. A future that such a fiber waits for is polled as by
+/// the task itself, with the task's waker.
 ///
-/// A scheduler of such fibers implements it besides, and tells each fiber of it by
+/// A scheduler of such fibers implements this besides, and tells each fiber by
 /// [`set_task`](Fiber::set_task).
 ///
 /// # Safety
 /// An implementation keeps clauses 21 and 22 of `docs/contract.md`.
 pub unsafe trait Executor: Sync {
     /// The waker of the task that `fiber`, the running one, is: while one poll of the task lasts
-    /// the same `Rc`, and after that as long as it still wakes the task.
+    /// the same `Rc`, and afterwards as long as that one still wakes the task.
     ///
     /// # Safety
     /// As for [`pend`](Executor::pend).
     unsafe fn task_waker(&self, fiber: &Fiber) -> Rc<Waker>;
 
-    /// Suspends the calling fiber until its task is polled again, for whatever reason: in the call,
-    /// or by the switch that it answers with.
+    /// Suspends the calling fiber until its task is polled again, for any reason: in the call, or
+    /// by the returned switch.
     ///
     /// # Safety
     /// `fiber` is the calling one, and one of this executor's. The caller makes the switch at once.
     unsafe fn pend(&self, fiber: &Fiber) -> Option<Switch>;
 }
 
-/// What the header of a fiber that is a task leads to.
+/// The part behind the header of a fiber that is a task.
 pub struct AsTask {
     executor: &'static dyn Executor,
     /// See [`has_waker`](AsTask::has_waker).
@@ -47,11 +47,11 @@ impl AsTask {
         Self { executor, waker: Cell::new(ptr::null()) }
     }
 
-    /// Says what [`task_waker`](Executor::task_waker) would answer with until further notice, or by
-    /// `None` that it has to be asked.
+    /// Sets the answer of [`task_waker`](Executor::task_waker) until further notice, or by `None`
+    /// none.
     ///
     /// # Safety
-    /// For the executor, which keeps the waker until it has said something else.
+    /// For the executor, which keeps the waker until the next such call.
     #[inline]
     pub unsafe fn has_waker(&self, waker: Option<&Rc<Waker>>) {
         self.waker.set(waker.map_or(ptr::null(), Rc::as_ptr));
@@ -64,14 +64,14 @@ impl AsTask {
         if waker.is_null() {
             return None;
         }
-        // SAFETY: it was made by `as_ptr` of an `Rc` that the executor keeps.
+        // SAFETY: the pointer was made by `as_ptr` of an `Rc` that the executor keeps.
         unsafe {
             Rc::increment_strong_count(waker);
             Some(Rc::from_raw(waker))
         }
     }
 
-    /// Whether it is this one, as the executor has said.
+    /// Whether the waker is this one, by the executor's word.
     #[inline]
     pub(crate) fn is_woken_by(&self, waker: &Rc<Waker>) -> bool {
         ptr::eq(self.waker.get(), Rc::as_ptr(waker))
@@ -90,16 +90,16 @@ impl std::fmt::Debug for AsTask {
 }
 
 impl Fiber {
-    /// Says that it is a task.
+    /// Makes the fiber a task.
     ///
     /// # Safety
     /// For the fiber's scheduler, before the fiber runs. The fiber is one of the executor's, and
-    /// what is pointed to stays in place until its job has returned.
+    /// the target stays in place until its job has returned.
     pub unsafe fn set_task(&self, task: NonNull<AsTask>) {
         self.task.set(task.as_ptr().cast_const().cast());
     }
 
-    /// What it is as a task, if it is one.
+    /// The task of this fiber, if there is one.
     #[inline(always)]
     pub(crate) fn as_task(&self) -> Option<&AsTask> {
         // SAFETY: as the caller of `set_task` has promised; this fiber is running.

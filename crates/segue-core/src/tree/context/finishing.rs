@@ -4,11 +4,11 @@
 //!
 //! # The idea
 //!
-//! Before it is cancelled a context may be *asked*: a second flag that goes down the tree in the
-//! same way, and is born with what is nested under it. Waits go on; whoever wants to know looks, or
-//! waits for it by a header that stands for the waiter among the members
+//! Before a cancellation a context may be *asked*: a second flag that goes down the tree in the
+//! same way, and is born with nested contexts. Waits go on; a fiber that wants to know looks, or
+//! waits for the request by a header that stands for the waiter among the members
 //! (`cancel/cancellation.rs`). The others get an interrupt that has no effect, as they are not
-//! cancelled. What is cancelled counts as asked.
+//! cancelled. A cancelled context counts as asked.
 //!
 //! # The grace
 //!
@@ -27,12 +27,12 @@
 //! | --- | --- |
 //! | commit point | of the request: the flag; of the cancellation: that of `cancel` |
 //! | cancelled before the grace is over | the entry cancels again, which has no effect |
-//! | the timers are closed, at the end of a simulation | what is left of the grace goes to the timers of plain threads |
+//! | the timers are closed, at the end of a simulation | the rest of the grace goes to the timers of plain threads |
 //!
 //! **The race to fear**: the entry comes up while the last owner drops the context. The weak
-//! pointer then leads to nothing, or keeps the context for the length of the cancellation, whose
-//! drop finds its own key stale. No other context has the address before that drop has taken it
-//! out of the table.
+//! pointer then leads to nothing, or keeps the context for the length of the cancellation, and the
+//! drop of that finds its own key stale. No other context has the address before that drop has
+//! taken the entry out of the table.
 #![allow(unsafe_code)] // Members are reached by address.
 
 use super::{ASKED, CANCELLED, Context, GRACE};
@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 /// How many of those that were not over in time are named.
 const MOST_NAMES: usize = 16;
 
-/// The entry that cancels a context when its grace is over. Dropped, it takes the entry out.
+/// The entry that cancels a context when its grace is over. Its drop takes the entry out.
 pub(super) struct Grace {
     until: Instant,
     timers: Timers,
@@ -118,7 +118,7 @@ impl Context {
         self.list_below(&members, below);
     }
 
-    /// Asks those inside to finish, and cancels what is not over after `grace`. Never waits.
+    /// Asks those inside to finish, and cancels the rest after `grace`. Never waits.
     pub(crate) fn cancel_soft(self: &Arc<Self>, grace: Duration) {
         self.ask_to_finish();
         if self.is_cancelled() {
@@ -149,8 +149,8 @@ impl Context {
         drop(grace);
     }
 
-    /// Cancels what was asked to finish and is not over after `grace`. The reason names the fibers
-    /// that are there still.
+    /// Cancels the contexts that were asked to finish and are not over after `grace`. The reason
+    /// names the fibers that are there still.
     fn cancel_unfinished(&self, grace: Duration) {
         // One more than are named.
         let mut names = self.names(MOST_NAMES + 1);

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
-/// As [`enter`], where something is around that may capture what runs.
+/// As [`enter`], inside of something that may capture the running code.
 #[cold]
 pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
     // SAFETY: it is kept below, until `_leave` has entered the one around.
@@ -21,18 +21,19 @@ pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce
     let surrounding =
         Entered { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
     let _leave = at_end(|| {
-        // SAFETY: what is around is in place still.
+        // SAFETY: the surroundings are in place still.
         unsafe { chain::set_top(surrounding.frame.parent()) };
         // SAFETY: as above.
         unsafe { leave(surrounding.context(), surrounding.around.get()) };
     });
-    // SAFETY: it is in place until `_leave` sets the top again.
+    // SAFETY: the frame is in place until `_leave` sets the top again.
     unsafe { chain::set_top((&raw const surrounding).cast()) };
     f()
 }
 
-/// A frame of the chain: a context that was entered where something around may capture what runs.
-/// Or a *detour*, past contexts that are not seen from there, but captured all the same.
+/// A frame of the chain: a context that was entered inside of something that may capture the
+/// running code. Or a *detour*, past contexts that are not seen from there, but captured all the
+/// same.
 #[repr(C)] // The frame comes first.
 struct Entered {
     frame: Frame,
@@ -116,14 +117,14 @@ impl Drop for Away<'_> {
                 *beyond.around.lock() = here.around.clone();
             }
             if !context.is_shield {
-                // SAFETY: it was taken out by `leave`. It ends, or leaves again, in the frame that
-                // surrounds the caller, and so before what that is inside of now.
+                // SAFETY: the context was taken out by `leave`. The context ends, or leaves again,
+                // in the frame around the caller, and so before the present surroundings of that.
                 if let Some(reason) = unsafe { context.hang_in(here) } {
                     context.cancel(reason);
                 }
             }
         }
-        // SAFETY: the computation goes on inside of it.
+        // SAFETY: the computation goes on inside of that context.
         unsafe { current::enter_context(innermost) };
     }
 }
