@@ -1,6 +1,6 @@
-//! The worker loop and the policies that run on it.
+//! The worker loop and its policies.
 //!
-//! A scheduler is one or more workers, each an OS thread with a [`Policy`] (what runs next) and a
+//! A scheduler is one or more workers, each an OS thread with a [`Policy`] (the next fiber) and a
 //! [`Park`](segue_core::scheduling::Park) (how to idle). Everything else is written once, in the
 //! worker loop: starting and switching fibers, mail from other threads, sleeping without losing a
 //! wake-up, timers, fairness, the closures that idle workers take from busy ones.
@@ -17,17 +17,17 @@
 //! | --- | --- | --- | --- | --- |
 //! | [`Stealing`], the default | computation on all processors | started fibers first in, first out; closures newest first; in turn | any worker that is idle, or has fewer fibers | nobody |
 //! | [`Fifo`] | many fibers that wait a lot | first in, first out | the spawner's worker | nobody |
-//! | [`Lifo`] | trees of fibers, depth first | newest first, what yields last | the spawner's worker | nobody; if strict, what is old |
+//! | [`Lifo`] | trees of fibers, depth first | newest first, a yielding one last | the spawner's worker | nobody; if strict, old ones |
 //! | [`RoundRobin`] | many alike, spread evenly; chains, in runs | first in, first out, or another | each worker in turn | nobody |
-//! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | if strict, what is less urgent; with relief nobody |
+//! | [`ByPriority`] | work that must not wait behind other work | highest [`Priority`] | the spawner's worker, or an idle one | if strict, less urgent ones; with relief nobody |
 //! | [`ByDeadline`] | requests with times to be met | earliest [`Due`] | the spawner's worker, or an idle one | nobody |
 //! | [`Fair`] | several parties, each with its share of the time | the group that has used least by its [`Share`] | the spawner's worker, or an idle one | nobody |
-//! | [`Hierarchical`] | parts that want different policies | the child that has used least by its share, then its own | as the child has it | as in the child |
+//! | [`Hierarchical`] | parts that want different policies | the child that has used least by its share, then its own | as in the child | as in the child |
 //! | [`Sim`], not on workers | tests | drawn from a seed | one thread | nobody, with luck |
 //!
-//! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and
-//! checks it; in `examples/gangs.rs` the workers' policies share a table. [`Ordered`] is a
-//! collection for those that sort.
+//! A policy of one's own is a [`Policy`]: `examples/policy.rs` has one in under forty lines, and a
+//! check; in `examples/gangs.rs` the workers' policies share a table. [`Ordered`] is a collection
+//! for those that sort.
 //!
 //! # Entry points
 //!

@@ -1,8 +1,8 @@
-//! A scheduler to read first: one thread, which runs first what became ready first.
+//! A scheduler to read first: one thread, first ready, first run.
 //!
 //! Used as the worked example of `docs/contract.md`; the numbers are its clauses. All that becomes
 //! ready goes into a queue, from whatever thread. The scheduler's thread takes one after the other:
-//! it starts a job on a stack of its own, or switches to a fiber until that suspends or ends. So a
+//! starting a job on a stack of its own, or switches to a fiber until that suspends or ends. So a
 //! resume that comes while its fiber still runs is not lost (5).
 #![allow(unsafe_code)] // It implements the contract.
 
@@ -38,11 +38,11 @@ enum Ready {
 unsafe impl Send for Ready {}
 
 impl Plain {
-    /// Runs `f` as the first fiber, and all that it spawns, on this thread. When `f` has returned,
-    /// what it has detached is cancelled, and `run` waits for its end.
+    /// Runs `f` as the first fiber, and all its descendants, on this thread. When `f` has returned,
+    /// its detached fibers are cancelled, and `run` waits for its end.
     ///
     /// # Panics
-    /// If `f` does, with its payload; if there is no stack for it; if the caller is a fiber.
+    /// If `f` does, with its payload; without a stack; if the caller is a fiber.
     pub fn run<T>(f: impl FnOnce() -> T) -> T {
         assert!(!in_fiber(), "the plain scheduler blocks its thread: it can't run in a fiber");
         prepare_thread().expect("a handler for stack overflow");
@@ -60,9 +60,10 @@ impl Plain {
             let next = self.ready.lock().unwrap().pop_front();
             match next {
                 Some(Ready::Start(job)) => self.start(job),
-                // SAFETY: the fiber is in place: `switch_to` removes what leads to others.
+                // SAFETY: the fiber is in place: `switch_to` removes the ways to others.
                 Some(Ready::Woken(at, Wake::Interrupt)) if !unsafe { at.as_ref() }.interrupted() => {}
-                // SAFETY: it is new, or suspended and goes on once for a resume, yield, `true` (1).
+                // SAFETY: the fiber is new, or suspended and goes on once for a resume, yield,
+                // `true` (1).
                 Some(Ready::Woken(at, _)) => self.switch_to(unsafe { Coroutine::from_header(header(at.as_ref())) }),
                 None => self.timers.until_next().map_or_else(thread::park, thread::park_timeout),
             }
@@ -86,20 +87,20 @@ impl Plain {
             unsafe { set_current(fiber) };
             job.run();
         });
-        // SAFETY: this is its scheduler, and it has not run yet.
+        // SAFETY: this is its scheduler, and the fiber has not run yet.
         unsafe { fiber.header().set_host(fiber.header_ptr().as_ptr().cast()) };
         Ok(fiber)
     }
 
-    /// Runs a fiber until it suspends or ends.
+    /// Runs a fiber to its suspension or end.
     fn switch_to(&self, mut fiber: Coroutine<Fiber>) {
-        // SAFETY: the header goes after what was current before is current again (3).
+        // SAFETY: the header goes after the former one is current again (3).
         let before = unsafe { set_current(fiber.header()) };
         let step = fiber.resume();
-        // SAFETY: it was current until now.
+        // SAFETY: the former header was current until now.
         unsafe { set_current(before) };
         let Step::Returned = step else { return std::mem::forget(fiber) };
-        // It has left its contexts: no further interrupt comes (4, 12), and none may stay.
+        // The fiber has left its contexts: no further interrupt comes (4, 12), and none may stay.
         self.ready.lock().unwrap().retain(|ready| !matches!(ready, Ready::Woken(at, _) if *at == fiber.header_ptr()));
         thread_stacks::put(fiber.into_stack());
         self.living.fetch_sub(1, Relaxed);
@@ -121,7 +122,7 @@ impl Spawn for Plain {
     }
 }
 
-/// The address of a fiber's header as its coroutine knows it, which `start` has kept there.
+/// The address of a fiber's header for its coroutine, kept there by `start`.
 fn header(fiber: &Fiber) -> NonNull<Fiber> {
     NonNull::new(fiber.host().cast_mut().cast()).expect("it has started")
 }
@@ -130,18 +131,18 @@ fn header(fiber: &Fiber) -> NonNull<Fiber> {
 // touches the header, and `switch_to` removes the interrupts of a fiber that has ended.
 unsafe impl Scheduler for Plain {
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
-        // SAFETY: it is the running one, so this is on its stack.
+        // SAFETY: the fiber is the running one, so this is on its stack.
         unsafe { segue_fiber::begin_suspend(header(fiber)) }
     }
 
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        // A fiber that was resumed may end before `put` has returned, and the run with it.
+        // A fiber that was resumed may end before `put` has returned, and so may the run.
         self.me.upgrade().expect("it has fibers").put(Ready::Woken(fiber, why));
     }
 
     unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
         self.put(Ready::Woken(header(fiber), Wake::Resume));
-        // SAFETY: it is the running one, and goes on once for what was put.
+        // SAFETY: the fiber is the running one, and goes on once for this entry.
         unsafe { self.suspend(fiber) }
     }
 

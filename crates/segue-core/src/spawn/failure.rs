@@ -194,7 +194,7 @@ impl ScopeError {
         (!failures.is_empty()).then_some(Self { failures })
     }
 
-    /// With a panic of the drop of the value in whose place the error is returned or raised.
+    /// With a panic of the drop of the value that the error replaces.
     pub(crate) fn in_place_of<T>(mut self, part: &'static str, dropped: T) -> Self {
         if let Err(payload) = caught(|| drop(dropped)) {
             self.failures.push(Failure::of_panic(part, payload));

@@ -263,8 +263,8 @@ pub(crate) fn watch_thread(watch: &'static dyn Watch) {
     WATCH.set(Some(watch));
 }
 
-/// Tells who watches the thread that it waits. `None` if nobody does; so in the destructors of its
-/// local variables.
+/// Tells the thread's watcher of a wait. `None` without one; so in the destructors of its local
+/// variables.
 fn begin_to_sleep() -> Option<&'static dyn Watch> {
     let watch = WATCH.get()?;
     watch.waits();

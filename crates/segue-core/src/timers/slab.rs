@@ -1,6 +1,6 @@
 //! The entries of timers, 32 bytes each, in one block of memory, and the keys that name them.
 //!
-//! Used by `wheel.rs`, whose lists go through them.
+//! Used by `wheel.rs`, with lists that go through them.
 //!
 //! # The idea
 //!

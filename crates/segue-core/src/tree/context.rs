@@ -37,8 +37,8 @@
 //!
 //! **A budget** is the deadline of a shield. The shield is a context in no tree, which the timers
 //! cancel. Other deadlines end at a shield that is further in; a budget goes on, since each shield
-//! inside of it has it, too, if not a smaller one. The context of whatever is inside knows the
-//! smallest, for shields to come.
+//! inside has that budget, too, if not a smaller one. Each context inside knows the smallest, for
+//! shields to come.
 //!
 //! **A follower** is the context of a closure that runs under a token: nested in the caller's, as
 //! every other, and cancelled with the token's too. Its entry in the token's list lies in the frame

@@ -7,8 +7,8 @@
 //!
 //! A fiber's header has one pointer to a table, which is made when the first value is. A plain
 //! thread has such a pointer in a thread-local variable. A table belongs to one flow of control:
-//! the fiber whose header has it, the thread, or the async task that is polled; a task takes it out
-//! of the header of one poll's fiber and puts it into that of the next. So values move between
+//! the fiber of the header, the thread, or the async task that is polled; a task takes it out of
+//! the header of one poll's fiber and puts it into that of the next. So values move between
 //! threads, and are `Send`; they are lent on the thread alone that has them, to a closure that
 //! nothing is captured across.
 //!

@@ -1,5 +1,5 @@
-//! The course of one simulation: what is ready, and what was chosen at each point where there was a
-//! choice.
+//! The course of one simulation: the ready fibers, and the choice at each point where there was
+//! one.
 //!
 //! Used by the simulator, as its policy, and by the explorer, which reads the choices and makes
 //! others.
@@ -42,14 +42,14 @@ pub(crate) trait Strategy {
     /// There is one more fiber.
     fn born(&mut self, _number: FiberNumber) {}
 
-    /// It was chosen too often in a row.
+    /// Chosen too often in a row.
     fn tire(&mut self, _number: FiberNumber) {}
 }
 
 /// A choice that was made: the index, and how many there were.
 pub(crate) type Choice = (u32, u32);
 
-/// One simulation. It makes choices only where fibers suspend, unless it is `preemptive`.
+/// One simulation. Choices are made only where fibers suspend, unless `preemptive`.
 pub(crate) struct Course {
     strategy: Box<dyn Strategy>,
     /// Makes choices at preemption points too.
@@ -67,18 +67,18 @@ pub(crate) struct Course {
     pub(super) diverged: bool,
     /// Which fiber goes on instead of which one, if somebody wants to know.
     pub(super) trace: Option<Trace>,
-    /// Whether the running fiber, when it yields next, goes on only when nothing else is ready:
-    /// `settle` sets it.
+    /// Whether the running fiber, after its next yield, goes on only when nothing else is ready:
+    /// `settle` sets this.
     pub(super) settles: Rc<Cell<bool>>,
     /// Fibers that settle wait for their work outside before they go on.
     pub(super) clock: Option<Timers>,
     /// Those that settle. While there is one, they are no choice.
     settling: Vec<(FiberNumber, Task)>,
-    /// What is ready, in order, with the number of its fiber.
+    /// The ready fibers, in order, with the number of its fiber.
     ready: Vec<Task>,
     numbers: Vec<FiberNumber>,
-    /// The fibers that have started, by their identities; if the choices are noted, since it grows
-    /// with each.
+    /// The fibers that have started, by their identities; if the choices are noted, since the list
+    /// grows with each.
     ids: HashMap<u64, FiberNumber>,
     running: FiberNumber,
     /// The fiber that was chosen at a preemption point and is to be popped next: an index into
@@ -113,7 +113,7 @@ impl Course {
         }
     }
 
-    /// Those that wait for everything to settle go on, if it has.
+    /// Those that wait for everything to settle go on, if everything has.
     fn has_settled(&mut self) {
         let works_outside = || self.clock.as_ref().is_some_and(Timers::has_outside_work);
         if self.ready.is_empty() && !self.settling.is_empty() && !works_outside() {
@@ -251,7 +251,8 @@ impl Course {
         {
             stop.cancel_with(format!("the simulation was not over after {} steps", self.most_steps));
         }
-        // What goes on after it was cancelled, for as long again, ignores that, and can't be ended.
+        // A fiber that goes on after its cancellation, for as long again, ignores that, and can't
+        // be ended.
         if self.steps / 2 > self.most_steps {
             let steps = self.steps;
             segue_core::unwind::abort(format_args!(
@@ -261,7 +262,7 @@ impl Course {
     }
 }
 
-/// The policy of a simulation: what runs next is what its course says.
+/// The policy of a simulation: its course chooses the next fiber.
 pub(crate) struct Steered(pub(crate) Rc<RefCell<Course>>);
 
 impl Policy for Steered {

@@ -1,11 +1,11 @@
 //! The same program under many schedules: the search for one that fails.
 //!
 //! Used by tests, through [`Explore::check`] or the attribute `segue::test`, and by programs that
-//! look at what was found.
+//! look at the findings.
 //!
-//! * `course.rs`: one simulation as a sequence of choices. Read it first.
+//! * `course.rs`: one simulation as a sequence of choices. Read this first.
 //! * `strategies.rs`: how choices are made: at random, by priorities, one after the other.
-//! * `schedule.rs`, `failure.rs`: how a schedule is named, and what is said of one that fails.
+//! * `schedule.rs`, `failure.rs`: the name of a schedule, and the report of one that fails.
 //! * `shrink.rs`: a schedule that fails is made plainer. `trace.rs`: where its turns are out of
 //!   order. `quiet.rs`: which panics are printed.
 //! * `check.rs`: panics, and the environment's say.
@@ -37,17 +37,17 @@ use trace::{Told, Trace};
 /// After how many steps a schedule counts as endless, if nothing else is said.
 const STEPS: u64 = 1_000_000;
 
-/// How many steps a program is thought to have before it was run.
+/// The assumed number of a program's steps before its first run.
 const GUESS: u64 = 64;
 
-/// Runs a program under many schedules, and names one under which it fails: by a panic, an error
-/// that it returns, a deadlock, a fiber that is left, or by not ending.
+/// Runs a program under many schedules, and names one under which it fails: by a panic, a returned
+/// error, a deadlock, a fiber that is left, or by not ending.
 ///
 /// The program is a closure that is called once for each schedule, as the first fiber of a
-/// [simulation](crate::Sim). It makes what it works on itself, or leaves it as it was. The same
-/// exploration of the same program finds the same, and a schedule that is named in a report leads
-/// to it again, as long as the program does nothing that depends on anything else: the real clock,
-/// other threads, the order of a `HashMap`.
+/// [simulation](crate::Sim). The closure makes its objects itself, or leaves them unchanged. The
+/// same exploration of the same program finds the same, and a schedule that is named in a report
+/// leads there again, as long as the program depends on nothing else: the real clock, other
+/// threads, the order of a `HashMap`.
 ///
 /// Which schedules are tried:
 ///
@@ -106,7 +106,7 @@ enum Search {
     Plain,
 }
 
-/// What is thought of fibers that are not over when the program returns.
+/// The judgement of fibers that are not over when the program returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaks {
     /// They are cancelled, as at the end of any runtime.
@@ -135,8 +135,8 @@ impl Explore {
         Self::new(Search::Random, schedules)
     }
 
-    /// So many schedules by priorities that change at `depth - 1` steps. It takes the most steps
-    /// that it has seen so far for the number of steps of the program.
+    /// So many schedules by priorities that change at `depth - 1` steps. The most steps of any
+    /// schedule so far count as the number of steps of the program.
     ///
     /// # Panics
     /// If `depth` is zero.
@@ -183,8 +183,8 @@ impl Explore {
     }
 
     /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An
-    /// exhaustive exploration has none. What the program's [`random`](segue_core::random) draws
-    /// follows from the seed of its schedule, too.
+    /// exhaustive exploration has none. The program's [`random`](segue_core::random) numbers follow
+    /// from the seed of its schedule, too.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -193,7 +193,7 @@ impl Explore {
     /// Whether fibers can be preempted at the beginning of each operation and after each spawn, and
     /// not only where they wait or yield. They can if nothing is said.
     ///
-    /// A preempted fiber keeps what it holds. Where code under test holds a lock of std's across an
+    /// A preempted fiber keeps its locks. Where code under test holds a lock of std's across an
     /// operation, another fiber that wants that lock blocks the thread for ever: such a program is
     /// to be explored without.
     pub fn preemptive(mut self, preemptive: bool) -> Self {
@@ -201,7 +201,7 @@ impl Explore {
         self
     }
 
-    /// What is thought of fibers that are not over when the program returns. They are allowed if
+    /// The judgement of fibers that are not over when the program returns. They are allowed if
     /// nothing is said.
     pub fn leaks(mut self, leaks: Leaks) -> Self {
         self.leaks = leaks;
@@ -210,7 +210,7 @@ impl Explore {
 
     /// Whether a schedule that fails is followed by attempts to find a plainer one that does, and
     /// by one more run that finds out at which places its [turns](Failure::turns) are out of order.
-    /// It is if nothing is said; it takes up to 301 runs.
+    /// This is the default, and takes up to 301 runs.
     pub fn shrink(mut self, shrinks: bool) -> Self {
         self.shrinks = shrinks;
         self
@@ -222,7 +222,7 @@ impl Explore {
         self
     }
 
-    /// What the fibers' stacks are like.
+    /// The fibers' stacks.
     pub fn stacks(mut self, stacks: StackConfig) -> Self {
         self.stacks = stacks;
         self
@@ -270,7 +270,7 @@ impl Explore {
     /// order, unless [`shrink`](Explore::shrink) says no.
     ///
     /// # Errors
-    /// The [`Failure`], if it fails.
+    /// The [`Failure`], of a failure.
     ///
     /// # Panics
     /// If address space for stacks can't be had; or if the schedule asks for a choice that the

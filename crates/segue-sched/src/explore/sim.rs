@@ -1,10 +1,10 @@
 //! The simulator: one thread, an order that follows from a seed, a clock that moves only when
 //! nothing can run, and a report when nothing ever will.
 //!
-//! Tests run on it, since the same seed gives the same schedule; the explorer runs it again and
-//! again. It is two parameters of the worker loop, which it shares with every other scheduler: a
-//! *policy*, in `explore/course.rs`, that draws what runs next, and the *park* at the end of this
-//! file, which to idle moves the clock. (`plain.rs` is a whole scheduler in one file.)
+//! Tests run here, since the same seed gives the same schedule; the explorer runs simulations again
+//! and again. The simulator is two parameters of the worker loop of every other scheduler: a
+//! *policy*, in `explore/course.rs`, that draws the next fiber, and the *park* at the end of this
+//! file, which moves the clock when idle. (`plain.rs` is a whole scheduler in one file.)
 #![allow(unsafe_code)] // It leads a run in a family of its own.
 
 use crate::explore::{Course, Random, Steered};
@@ -27,11 +27,10 @@ use std::time::Duration;
 
 /// Runs programs under schedules that depend on nothing but a seed.
 ///
-/// Its world is closed: its fibers wait for each other and for the clock. What they wait for from
-/// other threads counts as never coming, unless somebody holds an
-/// [`OutsideWork`](segue_core::OutsideWork) for it, or the world is [opened](Sim::open). It has no
-/// network either: a socket works, but what it waits for counts as never coming, and a report says
-/// so.
+/// Its world is closed: its fibers wait for each other and for the clock. An event from another
+/// thread counts as never coming, unless somebody holds an [`OutsideWork`](segue_core::OutsideWork)
+/// for that, or the world is [opened](Sim::open). There is no network either: a socket works, but
+/// its events count as never coming, and a report says so.
 ///
 /// One seed is one schedule, and one series of [random](segue_core::random) numbers for each fiber.
 /// To try many, and have the one that fails named: [`Explore`](crate::Explore).
@@ -68,23 +67,23 @@ impl Sim {
         Self { seed, stacks, open: false, backtraces: false, preemptive: false, shutdown }
     }
 
-    /// What the fibers' stacks are like.
+    /// The fibers' stacks.
     pub fn stacks(mut self, stacks: StackConfig) -> Self {
         self.stacks = stacks;
         self
     }
 
-    /// Lets other threads and the network take part: when no fiber can run and no timer is left, it
-    /// waits for them, and reports no deadlock.
+    /// Lets other threads and the network take part: when no fiber can run and no timer is left,
+    /// the simulation waits for them, and reports no deadlock.
     ///
-    /// While a fiber waits for what only the world outside brings (a socket, a child's end, a
-    /// signal, a lock of a file) the clock goes with the real one, however it waits: by a call,
-    /// with a source in a choice beside a deadline, with a merge that has such a source. So a
-    /// time-out of a second around a read gives the other end a second, and does not pass at once.
-    /// Otherwise the clock still jumps to the next timer when nothing can run.
+    /// While a fiber waits for an event that only the world outside brings (a socket, a child's
+    /// end, a signal, a lock of a file) the clock goes with the real one, in every kind of wait: by
+    /// a call, with a source in a choice beside a deadline, with a merge that has such a source. So
+    /// a time-out of a second around a read gives the other end a second, and does not pass at
+    /// once. Otherwise the clock still jumps to the next timer when nothing can run.
     ///
-    /// The order of what is ready is still drawn from the seed, but what is ready when is up to the
-    /// others, so a schedule can't be replayed.
+    /// The order of ready fibers is still drawn from the seed, but their times of becoming ready
+    /// are up to the others, so a schedule can't be replayed.
     pub fn open(mut self) -> Self {
         self.open = true;
         self
@@ -106,8 +105,8 @@ impl Sim {
         self
     }
 
-    /// How it ends, as of a scheduler ([`Builder::shutdown`](crate::Builder::shutdown)), but in
-    /// virtual time: a grace of an hour that nobody uses takes none.
+    /// The end, as of a scheduler ([`Builder::shutdown`](crate::Builder::shutdown)), but in virtual
+    /// time: a grace of an hour that nobody uses takes none.
     ///
     /// # Examples
     ///
@@ -126,7 +125,7 @@ impl Sim {
         self
     }
 
-    /// Runs `f` as the first fiber, and all that it spawns, on this thread.
+    /// Runs `f` as the first fiber, and all its descendants, on this thread.
     ///
     /// On a deadlock every fiber is cancelled, so that their stacks can be unwound in order, with a
     /// reason that says so and names the seed; and the report is returned, also if `f` panics then.
@@ -168,12 +167,12 @@ pub(crate) fn arena(stacks: StackConfig) -> Arc<StackArena> {
     StackArena::new(stacks).expect("address space for the simulator's stacks")
 }
 
-/// What else there is to say of a simulation.
+/// The other facts about a simulation.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
-    /// What leads to it again.
+    /// The name that leads to this simulation again.
     pub(crate) name: String,
-    /// What random numbers follow from.
+    /// The seed of random numbers.
     pub(crate) seed: u64,
     /// Other threads take part.
     pub(crate) open: bool,
@@ -182,10 +181,10 @@ pub(crate) struct Setup {
     pub(crate) shutdown: Shutdown,
 }
 
-/// What came of a simulation.
+/// The result of a simulation.
 pub(crate) struct Run<T> {
     pub(crate) outcome: thread::Result<T>,
-    /// The stuck fibers, if it came to that.
+    /// The stuck fibers, at a deadlock.
     pub(crate) deadlock: Option<Vec<Stuck>>,
     /// The fibers that were not over when the first one was.
     pub(crate) left: Vec<Stuck>,
@@ -195,7 +194,7 @@ pub(crate) struct Run<T> {
 }
 
 /// Runs `f` as the first fiber of a simulation on this thread. A second deadlock, after all was
-/// cancelled, ends the process with what `report` makes of it.
+/// cancelled, ends the process with the answer of `report`.
 pub(crate) fn simulate<T>(
     mut course: Course,
     arena: &Arc<StackArena>,
@@ -236,7 +235,7 @@ pub(crate) fn simulate<T>(
             left.borrow_mut().extend(suspended(None).into_iter().chain(unstarted));
             outcome
         };
-        // SAFETY: the family is this call's, which leads in it once.
+        // SAFETY: the family is this call's, which leads in that once.
         unsafe { lead_family(family, local, park, Some(&on_deadlock), body) }
     });
     let course = Rc::into_inner(course).expect("the worker has ended, and its policy with it").into_inner();
@@ -247,9 +246,9 @@ pub(crate) fn simulate<T>(
 /// Lets all other fibers of the simulation run until none of them is ready: each has ended, or
 /// waits for another one, for the clock, or for the caller.
 ///
-/// For tests that start something and want to look at what it has come to. Time does not pass: a
-/// fiber that sleeps sleeps on; [`sleep`](segue_core::sleep) lets time pass, and `settle` after it
-/// lets the fibers run that were due then. It waits for [work outside](segue_core::outside_work),
+/// For tests that start something and want to look at the outcome. Time does not pass: a fiber that
+/// sleeps sleeps on; [`sleep`](segue_core::sleep) lets time pass, and a `settle` afterwards lets
+/// the fibers run that were due then. `settle` waits for [work outside](segue_core::outside_work),
 /// which takes no time. If several fibers settle, they go on one after the other when all others
 /// wait. Schedules that differ only in when the caller looks are one.
 ///
@@ -280,7 +279,7 @@ pub fn settle() -> Result<(), Cancelled> {
     let settles = settles.expect("`settle` is for the fibers of a simulation, `Sim` or `Explore`");
     settles.set(true);
     let settled = segue_core::yield_now();
-    // The caller has not switched if it was cancelled, or could not.
+    // The caller has not switched after a cancellation, or without a way to.
     settles.set(false);
     settled
 }
@@ -326,9 +325,9 @@ impl Park for World {
 /// No fiber could run, and no timer was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The seed that leads to it again.
+    /// The seed that leads there again.
     pub seed: u64,
-    /// The stuck fibers, and what each waits for.
+    /// The stuck fibers, and each one's wait.
     pub fibers: Vec<Stuck>,
 }
 

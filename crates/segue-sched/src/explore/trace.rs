@@ -6,8 +6,8 @@
 //!
 //! A preempted fiber is somewhere in an operation, and only its stack tells where that was called:
 //! the drop of a guard has no caller's place. So the trace captures the stack, by std's backtrace,
-//! on the fiber that is preempted, and looks in it for the innermost call that is the program's
-//! own. That takes a tenth of a second the first time, so it is done for a schedule that is
+//! on the fiber that is preempted, and looks there for the innermost call that is the program's
+//! own. That takes a tenth of a second the first time, so this is done for a schedule that is
 //! replayed, and for its few turns out of order.
 
 use crate::worker::common::suspended;
@@ -21,7 +21,7 @@ pub(crate) type FiberNumber = u32;
 /// How many turns out of order are told. What is left after shrinking has mostly one.
 const TOLD: usize = 8;
 
-/// What a run reports.
+/// The report of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// The turns out of order, for a later question.
@@ -30,11 +30,10 @@ pub(crate) enum Told {
     Aloud,
 }
 
-/// What was noted of one schedule.
+/// The notes on one schedule.
 pub(crate) struct Trace {
     told: Told,
-    /// By number, as reports name them; of a fiber that has not started, the name that it was
-    /// given.
+    /// By number, as reports name them; of a fiber that has not started, its given name.
     names: Vec<Option<String>>,
     turns: Vec<Turn>,
     /// Turns out of order that are not told.
@@ -60,7 +59,7 @@ impl Trace {
         self.names.push(name.map(|name| format!("fiber `{name}`")));
     }
 
-    /// It has started.
+    /// The fiber has started.
     pub(crate) fn begins(&mut self, number: FiberNumber, fiber: &Fiber) {
         if let Some(name) = self.names.get_mut(number as usize) {
             *name = Some(fiber.to_string());
@@ -76,7 +75,7 @@ impl Trace {
     }
 
     /// The running fiber has waited, yielded or ended, and one that is ready goes on; `before`, if
-    /// it is out of order.
+    /// out of order.
     pub(crate) fn went_on(
         &mut self,
         from: FiberNumber,
@@ -106,7 +105,8 @@ impl Trace {
     fn note(&mut self, turn: Turn, out_of_order: bool) {
         if self.told == Told::Aloud {
             let mark = if out_of_order { " (out of order)" } else { "" };
-            // Past the test's capture, since the schedule may hang; and nobody need read it.
+            // Past the test's capture, since the schedule may hang; and nobody need read the
+            // output.
             let _ = writeln!(io::stderr(), "segue: {}{mark}", self.line(&turn));
         }
         if out_of_order && self.turns.len() < TOLD {
@@ -134,7 +134,7 @@ impl Trace {
     }
 }
 
-/// The innermost call of the program's own, and what of Segue's it has called.
+/// The innermost call of the program's own, and the function of Segue that it has called.
 fn here() -> String {
     place_in(&format!("{:#}", Backtrace::force_capture()))
 }
@@ -153,8 +153,8 @@ enum Owner {
     Program,
 }
 
-/// Names of inlined functions have no path without full debug information, so it goes by files
-/// where they are known.
+/// Names of inlined functions have no path without full debug information, so the file decides
+/// where known.
 fn owner(function: &str, file: Option<&str>) -> Owner {
     let Some(file) = file else {
         let path =
@@ -175,8 +175,8 @@ fn owner(function: &str, file: Option<&str>) -> Owner {
     }
 }
 
-/// In a backtrace that was printed in full: a call is a number, an address and a name, and `at`
-/// where it is, or one inlined into the call before, a name alone.
+/// In a backtrace that was printed in full: a call is a number, an address and a name, and `at` a
+/// place, or one inlined into the call before, a name alone.
 fn place_in(backtrace: &str) -> String {
     let mut operation = None;
     let mut lines = backtrace.lines().map(str::trim).peekable();
@@ -209,7 +209,7 @@ fn shortened(path: &str) -> &str {
     here.to_str().and_then(|here| path.strip_prefix(here)).map_or(path, |path| path.trim_start_matches('/'))
 }
 
-/// An operation as a reader knows it.
+/// An operation by its public name.
 fn name_of(function: &str) -> String {
     let function = function.trim_end_matches("::{{closure}}");
     if let Some(dropped) = function.strip_suffix("as core::ops::drop::Drop>::drop") {
@@ -232,7 +232,7 @@ fn name_of(function: &str) -> String {
     }
 }
 
-/// A path without what stands in angle brackets.
+/// A path without the text in angle brackets.
 fn without_arguments(path: &str) -> String {
     let mut depth = 0;
     let mut plain = String::new();

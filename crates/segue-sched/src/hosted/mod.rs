@@ -1,5 +1,5 @@
-//! A fiber that is a future: a foreign executor's thread runs it, one poll from suspension to
-//! suspension.
+//! A fiber that is a future: a foreign executor's thread runs the fiber, one poll from suspension
+//! to suspension.
 //!
 //! Used by bridges, for fibers that live among the tasks of an executor that stays on one thread.
 //!
@@ -7,13 +7,13 @@
 //!
 //! To the fiber, the executor is its scheduler: a fiber suspends by returning `Pending` from the
 //! poll, and becomes ready when the task's waker is called. There is no worker, no policy and no
-//! inbox: wakes from other threads meet one word in the fiber's header, with the waker beside it.
+//! inbox: wakes from other threads meet one word in the fiber's header, with the waker beside.
 //!
 //! `wake_word.rs` has the states of the two. The poll leaves its waker there *before* the fiber
-//! runs, so that a resume that comes while the fiber still runs finds it.
+//! runs, so that a resume that comes while the fiber still runs finds the waker.
 //!
-//! A fiber that waits for a `Future` has no need of that: it polls the future with the task's own
-//! waker and *pends*, and the next poll of the task, for whatever reason, is the next of the
+//! A fiber that waits for a `Future` has no need of that: the fiber polls the future with the
+//! task's own waker and *pends*, and the next poll of the task, for any reason, is the next of the
 //! future. The waker stays armed meanwhile, for interrupts alone. A fiber that gives up its turn
 //! does the same, and its poll also wakes its own task.
 //!
@@ -24,8 +24,8 @@
 //!
 //! # The end
 //!
-//! A stack that was started is not freed before its function has returned. So dropping the future
-//! of a suspended fiber cancels the fiber and runs it to its end before the drop returns: each of
+//! A stack that was started is not freed before its function has returned. So a drop of the future
+//! of a suspended fiber cancels the fiber and runs that to its end before the drop returns: each of
 //! its waits fails. A wait under a shield blocks the dropper meanwhile.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
@@ -50,19 +50,19 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// What lies at the top of a hosted fiber's stack. The fiber's host pointer leads here.
+/// The block at the top of a hosted fiber's stack. The fiber's host pointer leads here.
 struct Header {
     fiber: Fiber,
     summons: Summons,
-    /// What the fiber runs under.
+    /// The scheduler of the fiber.
     token: CancelToken,
     /// The waker of the poll that is under way.
     task: Cell<*const Waker>,
-    /// A clone of it that outlives the poll, for futures that the fiber polls.
+    /// A clone of the waker that outlives the poll, for futures that the fiber polls.
     kept: RefCell<Option<Rc<Waker>>>,
-    /// Knows what is kept, if that is known to be of the poll that is under way.
+    /// Knows the kept waker, if that is known to be of the present poll.
     as_task: AsTask,
-    /// What the next poll is to do if nothing was asked of the fiber.
+    /// The act of the next poll without a request to the fiber.
     waits: Cell<Waits>,
     /// Where the result goes: set for the length of a poll.
     result: Cell<*mut ()>,
@@ -71,20 +71,20 @@ struct Header {
 /// How a fiber is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// Until it is resumed.
+    /// Until its resume.
     Resume,
     /// Until the task is woken and polled.
     Poll,
-    /// Not really: it has given up its turn.
+    /// Not really: the fiber has given up its turn.
     Turn,
 }
 
 /// The result of a fiber that has ended.
 type Ended<T> = Option<Result<T, JoinError>>;
 
-/// A fiber that an executor hosts: a future that runs it. Made by [`hosted`].
+/// A fiber that an executor hosts: a future that runs the fiber. Made by [`hosted`].
 ///
-/// It is not `Send`: the fiber stays on the thread on which it was made.
+/// This future is not `Send`: the fiber stays on the creator's thread.
 ///
 /// ```compile_fail,E0277
 /// fn moves_to_another_thread<T: Send>(_: T) {}
@@ -92,9 +92,9 @@ type Ended<T> = Option<Result<T, JoinError>>;
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Hosted<T> {
-    /// Until it has ended.
+    /// Until its end.
     fiber: Option<Coroutine<Header>>,
-    /// Whether it has run.
+    /// Whether the fiber has run.
     has_run: bool,
     result: PhantomData<T>,
 }
@@ -102,19 +102,19 @@ pub struct Hosted<T> {
 /// Makes a fiber of `f` that runs inside of the polls of a future: on the executor's thread, among
 /// the executor's tasks.
 ///
-/// `f` may hold what is not `Send`, and may call what needs the executor's thread. When it waits,
-/// its task is pending, and the executor runs others. It starts at the first poll. Its panic is an
-/// error of the result.
+/// `f` may hold values that are not `Send`, and may call functions that need the executor's thread.
+/// When the fiber waits, its task is pending, and the executor runs others. The fiber starts at the
+/// first poll. Its panic is an error of the result.
 ///
-/// What it spawns runs elsewhere: on the default runtime, or on threads if there is none. Its clock
-/// and timers are those of plain threads. A fiber that [yields](segue_core::yield_now) is polled
-/// again after the other tasks that are ready.
+/// Its spawned fibers run elsewhere: on the default runtime, or on threads if there is none. Its
+/// clock and timers are those of plain threads. A fiber that [yields](segue_core::yield_now) is
+/// polled again after the other tasks that are ready.
 ///
 /// # Cancellation
-/// Dropping the future of a fiber that has started cancels it and runs it to its end before the
-/// drop returns, since its stack holds what it has borrowed. Each of its waits fails from then on.
-/// A wait under a [`shield`](segue_core::shield) blocks the caller of the drop until it has ended
-/// (a fiber is suspended, a thread parked): for ever, if it waits for another task of the same
+/// A drop of the future of a fiber that has started cancels the fiber and runs that to its end
+/// before the drop returns, since the stack holds borrows. Each of its waits fails from then on. A
+/// wait under a [`shield`](segue_core::shield) blocks the caller of the drop until its end (a fiber
+/// is suspended, a thread parked): for ever, if the fiber waits for another task of the same
 /// thread. A future that was never polled only drops `f`. A future that is leaked (`mem::forget`)
 /// leaks the fiber's stack; so does one that a thread-local variable drops at the end of its
 /// thread.
@@ -169,7 +169,7 @@ where
 }
 
 /// The number of the next fiber. Not its stack's: fibers that come one after the other have the
-/// same stack, and what each draws first would always be the same.
+/// same stack, and the first random number of each would always be the same.
 fn number() -> u64 {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     STARTED.fetch_add(1, Ordering::Relaxed)
@@ -198,7 +198,7 @@ where
         None => fiber.set_label(id, Some("hosted")),
         name => fiber.set_label(id, name),
     }
-    // SAFETY: this is its scheduler and executor, and it has not run yet.
+    // SAFETY: this is its scheduler and executor, and the fiber has not run yet.
     unsafe {
         fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
         fiber.header().fiber.set_task(NonNull::from(&fiber.header().as_task));
@@ -206,11 +206,11 @@ where
     Hosted { fiber: Some(fiber), has_run: false, result: PhantomData }
 }
 
-/// What a hosted fiber's stack begins with.
+/// The beginning of a hosted fiber's stack.
 fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
-    // On the thread-backed host each fiber has thread-local variables of its own.
-    // SAFETY: null is always allowed; the header is in place until the fiber has ended, and the
-    // poll sets what was current before.
+    // On the thread-backed host each fiber has thread-local variables of its own. SAFETY: null is
+    // always allowed; the header is in place until the fiber has ended, and the poll sets the
+    // former one.
     unsafe {
         set_worker(ptr::null());
         segue_core::scheduling::set_current(&raw const header.fiber);
@@ -225,7 +225,7 @@ fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
 }
 
 impl Header {
-    /// Whether the suspended fiber can go on, by what was asked of it.
+    /// Whether the suspended fiber can go on, by the requests so far.
     fn is_ready(&self, bits: u8) -> bool {
         bits & RESUME != 0 || (bits & INTERRUPT != 0 && self.fiber.interrupted())
     }
@@ -241,7 +241,7 @@ impl<T> Future for Hosted<T> {
 }
 
 impl<T> Hosted<T> {
-    /// Runs the fiber, if it can go on, until it waits, yields, or ends with a result.
+    /// Runs the fiber, if it can go on, to its next wait, yield, or end with a result.
     #[inline(always)]
     fn go_on(&mut self, task: &Waker) -> Poll<Result<T, JoinError>> {
         let fiber = self.fiber.as_mut().expect("a future was polled after it had yielded its value");
@@ -259,9 +259,9 @@ impl<T> Hosted<T> {
         header.result.set((&raw mut result).cast());
         header.task.set(task);
         while runs {
-            // The fiber is none of the worker's that this thread may belong to.
-            // SAFETY: null is always allowed. The header stays in place while it is current: it
-            // ends after what was current before is set again.
+            // The fiber is none of the worker's that this thread may belong to. SAFETY: null is
+            // always allowed. The header stays in place while current, and ends after the former
+            // one is set again.
             let (worker, before) = unsafe {
                 (set_worker(ptr::null()), segue_core::scheduling::set_current(&raw const fiber.header().fiber))
             };
@@ -284,7 +284,7 @@ impl<T> Hosted<T> {
                     return Poll::Pending;
                 }
             }
-            // It may have been resumed meanwhile. If not, the waker is armed.
+            // A resume may have come meanwhile. If not, the waker is armed.
             runs = header.summons.is_asked() && header.is_ready(header.summons.arm(task));
         }
         Poll::Pending
@@ -298,7 +298,7 @@ impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
         // One that has not run drops its closure with itself, and its stack goes back to its arena.
         // While the thread's local variables are being dropped the fiber may be in the middle of a
-        // use of one of them: it can't ever go on. Its stack is leaked, and counted.
+        // use of one of them: then that fiber can't ever go on. Its stack is leaked, and counted.
         let goes_on = self.has_run && !thread_stacks::are_gone();
         if let Some(fiber) = self.fiber.as_ref().filter(|_| goes_on) {
             fiber.header().token.cancel();
@@ -318,7 +318,7 @@ impl<T> fmt::Debug for Hosted<T> {
     }
 }
 
-/// The scheduler of all hosted fibers. It has a size so that its address is its own.
+/// The scheduler of all hosted fibers. The type has a size so that its address is its own.
 struct Hosts {
     _address: u8,
 }
@@ -333,13 +333,13 @@ unsafe fn header_of<'a>(fiber: NonNull<Fiber>) -> &'a Header {
     unsafe { &*fiber.as_ref().host().cast::<Header>() }
 }
 
-// SAFETY: 1: `suspend` switches to the poll, which switches back only after it has seen RESUME, of
-// which there is one for each suspension and which the swap in `arm` uses up, or after
-// `interrupted` has won a cancellation, for which no RESUME follows, or, after `yield_now` and
-// `pend`, which owe no resume, at the next poll. 2: `Hosted` is not `Send`. 3: `go_on`. 4: the
-// header ends after the function has returned, in `go_on` or never; the last touch by a resume is
-// what sets RESUME, without which the fiber does not run on, and interrupts hold the lock of a
-// context that the fiber has left by then.
+// SAFETY: 1: `suspend` switches to the poll, which switches back only after seeing RESUME, of which
+// there is one for each suspension and which the swap in `arm` uses up, or after `interrupted` has
+// won a cancellation, for which no RESUME follows, or, after `yield_now` and `pend`, which owe no
+// resume, at the next poll. 2: `Hosted` is not `Send`. 3: `go_on`. 4: the header ends after the
+// function has returned, in `go_on` or never; the last touch by a resume is the store of RESUME,
+// without which the fiber does not run on, and interrupts hold the lock of a context that the fiber
+// has left by then.
 unsafe impl Scheduler for Hosts {
     #[inline]
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch> {
@@ -350,19 +350,19 @@ unsafe impl Scheduler for Hosts {
 
     #[inline]
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake) {
-        // SAFETY: the fiber has not ended: it waits to be resumed, or is a member of a context.
-        // `hosted` has set the host.
+        // SAFETY: the fiber has not ended: the fiber waits for a resume, or is a member of a
+        // context. `hosted` has set the host.
         let summons = unsafe { NonNull::from(&header_of(fiber).summons) };
         match why {
             Wake::Resume => {
-                // SAFETY: it ends only after it was resumed.
+                // SAFETY: the fiber ends only after its resume.
                 if let Some(waker) = unsafe { Summons::wake(summons, RESUME) } {
                     segue_core::scheduling::wake_task(waker);
                 }
             }
             Wake::Interrupt => {
                 // SAFETY: the caller holds the lock of a context that the fiber has to leave before
-                // it ends.
+                // its end.
                 if let Some(waker) = unsafe { Summons::wake(summons, INTERRUPT) } {
                     segue_core::scheduling::wake_after_interrupt(waker);
                 }
@@ -371,9 +371,9 @@ unsafe impl Scheduler for Hosts {
     }
 
     unsafe fn yield_now(&self, fiber: &Fiber) -> Option<Switch> {
-        // SAFETY: it is the running one.
+        // SAFETY: the fiber is the running one.
         unsafe { header_of(NonNull::from(fiber)) }.waits.set(Waits::Turn);
-        // SAFETY: the caller is the running fiber; the next poll switches back to it.
+        // SAFETY: the caller is the running fiber; the next poll switches back.
         unsafe { self.suspend(fiber) }
     }
 
@@ -385,7 +385,7 @@ unsafe impl Scheduler for Hosts {
         segue_core::scheduling::thread_timers()
     }
 
-    /// The executor has no tasks of ours but the caller, who runs the fiber to its end.
+    /// The executor has no tasks of ours but the caller, which runs the fiber to its end.
     fn start_here(&self, mut job: Job) -> Result<(), Job> {
         let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
         // SAFETY: the scheduler is static.
@@ -397,12 +397,12 @@ unsafe impl Scheduler for Hosts {
     }
 }
 
-// SAFETY: `pend` suspends the fiber with `Waits::Poll`, so the next poll switches back to it; the
-// waker is the poll's.
+// SAFETY: `pend` suspends the fiber with `Waits::Poll`, so the next poll switches back; the waker
+// is the poll's.
 unsafe impl Executor for Hosts {
     #[inline]
     unsafe fn task_waker(&self, fiber: &Fiber) -> Rc<Waker> {
-        // SAFETY: it is the running one.
+        // SAFETY: the fiber is the running one.
         let header = unsafe { header_of(NonNull::from(fiber)) };
         // SAFETY: the fiber runs inside of the poll that brought this waker.
         let task = unsafe { &*header.task.get() };
@@ -410,7 +410,7 @@ unsafe impl Executor for Hosts {
         let kept = header.kept.borrow().as_ref().filter(|kept| kept.will_wake(task)).cloned();
         let waker = kept.unwrap_or_else(|| Rc::new(task.clone()));
         let before = header.kept.replace(Some(Rc::clone(&waker)));
-        // SAFETY: this is the executor, and keeps it.
+        // SAFETY: this is the executor, and keeps the waker.
         unsafe { header.as_task.has_waker(Some(&waker)) };
         // Foreign code, which may suspend the fiber; then this is the waker of an earlier poll.
         drop(before);

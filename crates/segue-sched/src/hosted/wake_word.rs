@@ -1,7 +1,7 @@
-//! The wake word of a hosted fiber, and beside it the waker of the task that the fiber is.
+//! The wake word of a hosted fiber, and beside it the waker of the fiber's task.
 //!
-//! Used by `hosted.rs`: a wake, from any thread, takes note of what is asked of the fiber and gets
-//! the waker to call; a poll sees what was asked and leaves its waker.
+//! Used by `hosted.rs`: a wake, from any thread, takes note of the request to the fiber and gets
+//! the waker to call; a poll sees the requests and leaves its waker.
 //!
 //! # States of the word
 //!
@@ -12,24 +12,24 @@
 //!   RESUME and/or INTERRUPT --poll: puts a waker, swaps--> ARMED, and the fiber runs if it was resumed or its wait is cancelled now
 //! ```
 //!
-//! The waker is put *before* the fiber runs. So a resume that comes while it still runs, or just
-//! after, finds it and calls it, and the poll need not touch the word again but to look: a wait
-//! costs two read-modify-writes, one of the wake and one of the poll that follows.
+//! The waker is put *before* the fiber runs. So a resume that comes during the run, or just
+//! afterwards, finds and calls the waker, and the poll need not touch the word again but to look: a
+//! wait costs two read-modify-writes, one of the wake and one of the poll that follows.
 //!
 //! The cell of the waker belongs to the polling thread while ARMED is not set, and to the holder of
 //! LOCKED otherwise. LOCKED is held for a move.
 //!
 //! **The race to fear**: a waker thread that touches the header after the fiber has ended. For a
 //! resume the store that ends LOCKED (or the exchange, if there is no waker) is the last touch; the
-//! fiber runs on only after the poll has seen it. For an interrupt the canceller holds a lock of a
-//! context that the fiber must leave before it ends. The waker itself is called after that, from
+//! fiber runs on only after the poll has seen that. For an interrupt the canceller holds a lock of
+//! a context that the fiber must leave before its end. The waker itself is called after that, from
 //! the caller's own stack; and for an interrupt, after the canceller's lock.
 //!
 //! # Orderings
 //!
-//! The store or exchange that sets RESUME releases, the poll's swap acquires: what the resumer did
-//! is seen by the fiber. The swap that sets ARMED releases the waker, the exchange to LOCKED
-//! acquires it.
+//! The store or exchange that sets RESUME releases, the poll's swap acquires: the fiber sees the
+//! resumer's work. The swap that sets ARMED releases the waker, the exchange to LOCKED acquires the
+//! waker.
 #![allow(unsafe_code)] // The waker's cell, and a fiber's word that is reached by address.
 
 use segue_core::atomic::{AtomicU8, Ordering, spin_loop, yield_now};
@@ -37,7 +37,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::task::{RawWakerVTable, Waker};
 
-/// What was asked of the fiber since it was last looked at.
+/// The requests to the fiber since the last look.
 pub(crate) const RESUME: u8 = 1;
 pub(crate) const INTERRUPT: u8 = 2;
 /// The task's waker is in its cell.
@@ -45,7 +45,7 @@ const ARMED: u8 = 4;
 /// Somebody moves the waker.
 const LOCKED: u8 = 8;
 
-/// What was asked of a fiber, and the waker to call about it.
+/// The requests to a fiber, and the waker to call about them.
 pub(crate) struct Summons {
     word: AtomicU8,
     waker: UnsafeCell<Option<Waker>>,
@@ -66,7 +66,7 @@ impl Summons {
         Self { word: AtomicU8::new(0), waker: UnsafeCell::new(None), armed: Cell::new((ptr::null(), ptr::null())) }
     }
 
-    /// Whether something was asked since the last poll armed it.
+    /// Whether a request has come since the last poll armed the word.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
         self.word.load(Ordering::Acquire) & (RESUME | INTERRUPT) != 0
@@ -75,11 +75,11 @@ impl Summons {
     /// Whether nothing was asked, and this very waker is in the cell. For the poll.
     #[inline]
     pub(crate) fn is_armed_with(&self, task: &Waker) -> bool {
-        // If it is being taken just now, it is called, and this poll is not the last.
+        // A waker that is being taken just now is called, and this poll is not the last.
         self.word.load(Ordering::Acquire) == ARMED && self.armed.get() == identity(task)
     }
 
-    /// Leaves the task's waker, and says what was asked before. For the poll.
+    /// Leaves the task's waker, and answers the earlier requests. For the poll.
     #[inline]
     pub(crate) fn arm(&self, task: &Waker) -> u8 {
         if self.is_armed_with(task) {
@@ -90,7 +90,7 @@ impl Summons {
             let waker = task.clone();
             self.armed.set(identity(&waker));
             // SAFETY: while ARMED is not set the cell is the polling thread's, which is this one; a
-            // clone that polls this future again, or drops it, is impossible, since that one is
+            // clone that polls this future again, or drops it, is impossible, since the future is
             // borrowed.
             let before = unsafe { (*self.waker.get()).replace(waker) };
             debug_assert!(before.is_none());
@@ -110,7 +110,7 @@ impl Summons {
             return bits;
         }
         self.word.store(bits, Ordering::Release);
-        // Outside of the lock: it is foreign code, and so is the drop of the other.
+        // Outside of the lock: a clone is foreign code, and so is the drop of the other.
         let waker = task.clone();
         let armed = identity(&waker);
         let mut waker = Some(waker);
@@ -123,8 +123,8 @@ impl Summons {
         bits
     }
 
-    /// Takes LOCKED, and says what else was in the word, which stays there. For the poll, which may
-    /// have it whether or not there is a waker.
+    /// Takes LOCKED, and answers the rest of the word, which stays there. For the poll, which may
+    /// have the lock with or without a waker.
     fn lock(&self) -> u8 {
         let mut bits = self.word.load(Ordering::Relaxed);
         let mut looks = 0;
@@ -141,8 +141,8 @@ impl Summons {
         }
     }
 
-    /// Takes note of a wake; what it returns is to be called, and the fiber not touched any more.
-    /// It may be gone before this has returned, hence the pointer.
+    /// Takes note of a wake; the returned waker is to be called, and the fiber not touched any
+    /// more. The fiber may be gone before this has returned, hence the pointer.
     ///
     /// # Safety
     /// The fiber has not ended, and does not before this has taken note.
@@ -158,8 +158,8 @@ impl Summons {
                 bits = summons.word.load(Ordering::Relaxed);
                 continue;
             }
-            // Without a waker the cell is the poll's, which may be about to fill it: then it finds
-            // the bit.
+            // Without a waker the cell is the poll's, which may be about to fill that cell: then
+            // the poll finds the bit.
             let to = bits | if armed { LOCKED } else { bit };
             match summons.word.compare_exchange_weak(bits, to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if armed => break,

@@ -1,21 +1,22 @@
 //! Fork-join: `join(a, b)` runs `a` at once and keeps `b` at hand, so that an idle worker can have
-//! it.
+//! `b`.
 //!
 //! Used by applications for parallel computation; the worker loop and the contract's `suspend` meet
-//! it at two places.
+//! the join at two places.
 //!
 //! # The idea
 //!
 //! Most children are never stolen, so forking must cost no more than noting that `b` exists. Each
 //! worker has a private stack of notes, which its thread alone touches: `join` pushes one, runs
-//! `a`, and pops it; if the note is still there, `b` is run in place, on the parent's stack, as a
+//! `a`, and pops that; if the note is still there, `b` is run in place, on the parent's stack, as a
 //! plain call. Nothing is allocated and nothing is atomic but one relaxed load, which sees whether
 //! somebody wants the worker.
 //!
 //! A note leaves the private stack in two ways, both by the parent's own thread. If an idle worker
-//! has begged, the parent *exposes* the oldest note (the biggest piece of work, as a rule): it puts
-//! it on the worker's shelf as a job. If the parent is about to suspend inside of `a`, it exposes
-//! all notes, since nobody knows when it goes on, and `a` may well wait for what `b` does.
+//! has begged, the parent *exposes* the oldest note (the biggest piece of work, as a rule): the
+//! note goes to the worker's shelf as a job. If the parent is about to suspend inside of `a`, all
+//! its notes are exposed, since nobody knows when the parent goes on, and `a` may well wait for an
+//! act of `b`.
 //!
 //! # States of a child
 //!
@@ -29,25 +30,26 @@
 //! They are numbered from `bottom`, the oldest that is still private, to `top`; a note with a
 //! number below `bottom` was exposed.
 //!
-//! **A fiber of another scheduler** may run in one of the worker's, as on a thread. It suspends
-//! without this worker's seeing it, so it leaves no note here: its join runs in place.
+//! **A fiber of another scheduler** may run in one of the worker's, as on a thread. Such a fiber
+//! suspends unseen by this worker, and so leaves no note here: its join runs in place.
 //!
-//! **No fiber, but a worker's thread**: what a fiber runs as a plain thread does (`run_as_thread`,
-//! `blocking_here`, a blocking call for which no thread can be had) blocks the worker when it
-//! waits, so its note would stay private for as long as `a` waits, perhaps for `b`. Its join gets a
-//! scheduler of one worker for itself, on this thread, and both halves are fibers there.
+//! **No fiber, but a worker's thread**: code that a fiber runs as a plain thread does
+//! (`run_as_thread`, `blocking_here`, a blocking call for which no thread can be had) blocks the
+//! worker in its waits, so its note would stay private for as long as `a` waits, perhaps for `b`.
+//! Its join gets a scheduler of one worker for itself, on this thread, and both halves are fibers
+//! there.
 //!
-//! **Without a stack** for it, a child that was taken lies on the outside shelf until one is free.
-//! There the parent finds it, and runs it. If the parent waits already, it may have the very stack
-//! that is missing. So it marks the child as *awaited* before it looks on that shelf. A worker that
-//! can't start a child looks for the mark under that shelf's lock, and drops an awaited one: the
-//! drop wakes the parent, and the parent runs it. One of the two sees the other.
+//! **Without a stack**, a child that was taken lies on the outside shelf until one is free. There
+//! the parent finds the child, and runs that. If the parent waits already, then perhaps on the very
+//! stack that is missing. So it marks the child as *awaited* before looking on that shelf. A worker
+//! that can't start a child looks for the mark under that shelf's lock, and drops an awaited one:
+//! the drop wakes the parent, and the parent runs the child. One of the two sees the other.
 //!
 //! **Commit point**: pop, reclaim under the shelf's lock, or the taking off the shelf.
-//! **Cancellation** has *no effect* on a join: both closures are run, and see it at their own
-//! waits. **The race to fear**: the parent's frame ends while a thief runs the child out of it. It
-//! does not: the parent waits, shielded, for `done`, also when `a` panicked; the thief's signal of
-//! `done` is its last touch of the frame.
+//! **Cancellation** has *no effect* on a join: both closures are run, and see the cancellation at
+//! their own waits. **The race to fear**: the parent's frame ends while a thief runs the child out
+//! of that frame. This can't happen: the parent waits, shielded, for `done`, also when `a`
+//! panicked; the thief's signal of `done` is its last touch of the frame.
 //!
 //! The lazy exposure on request follows the prototypes behind the design (private deques with steal
 //! requests, in the manner of Acar, Charguéraud and Rainey, "Scheduling parallel programs by work
@@ -67,8 +69,8 @@ use segue_core::unwind::{NoUnwind, contain};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// How often a parent looks whether the child that was taken from it is over, before it suspends:
-/// for about as long as it takes to suspend, and to be resumed by mail.
+/// The number of a parent's looks for the end of a stolen child, before a suspension: about the
+/// time of a suspension and a resume by mail.
 const LOOKS: u32 = 32;
 
 /// A child with its note.
@@ -93,7 +95,7 @@ impl Common {
             if !yielded {
                 self.give();
             } else if self.group.has_sleepers() {
-                // One of them may have wanted a child; the next fork gives it.
+                // One of them may have wanted a child; the next fork gives one.
                 self.remote().put_off();
             }
         } else {
@@ -101,9 +103,8 @@ impl Common {
         }
     }
 
-    /// Not inlined, so that it is this function that recurs in a recursive program, with the
-    /// program's own inlined into it: the callers' frames are small, and leaves of the recursion
-    /// are no calls.
+    /// Not inlined, so that this function recurs in a recursive program, with the program's own
+    /// inlined: the callers' frames are small, and leaves of the recursion are no calls.
     #[inline(never)]
     pub(crate) fn fork<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
         if chain::top().is_null() { self.fork_here(a, b) } else { self.fork_surrounded(a, b) }
@@ -138,9 +139,9 @@ impl Common {
         }
     }
 
-    /// Forks behind a barrier, both halves with what they inherit. Else an effect in `a` could
-    /// capture the parent's frame, which would be left in the ring, or go on elsewhere, while `b`
-    /// runs in contexts that end meanwhile.
+    /// Forks behind a barrier, both halves with their heritage. Else an effect in `a` could capture
+    /// the parent's frame, which would be left in the ring, or go on elsewhere, while `b` runs in
+    /// contexts that end meanwhile.
     #[cold]
     #[inline(never)]
     fn fork_surrounded<RA, RB: Send>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
@@ -150,9 +151,9 @@ impl Common {
         barrier(WaitsFor::new("a join"), || self.fork_here(a, b))
     }
 
-    /// Runs `a` with `b` at hand, for a caller that would rather have `b` back than have it run
-    /// here: `None` says that nobody has taken it. Then it was dropped and not called. If somebody
-    /// has, `gone` is called after `a`, before the wait for it.
+    /// Runs `a` with `b` at hand, for a caller that would rather have `b` back than run here:
+    /// `None` says that nobody has taken `b`. Then `b` was dropped and not called. If somebody has,
+    /// `gone` is called after `a`, before the wait.
     #[inline]
     pub(crate) fn fork_or_keep<RA, RB: Send>(
         &self,
@@ -186,9 +187,9 @@ impl Common {
         let no_unwind = NoUnwind::new("a step of a parallel loop panicked");
         gone();
         no_unwind.disarm();
-        // SAFETY: it was exposed, and its job is not on the shelf.
+        // SAFETY: the child was exposed, and its job is not on the shelf.
         let Some(b) = (unsafe { self.wait_for_child(&child.job, WaitsFor::new("the rest of a parallel loop")) }) else {
-            // SAFETY: it came back, so that nobody else knows it any more.
+            // SAFETY: the child came back, so that nobody else knows it any more.
             unsafe { child.job.discard() };
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);
         };
@@ -215,38 +216,38 @@ impl Common {
         barrier(WaitsFor::new("a parallel loop"), || self.fork_or_keep_here(a, b, gone))
     }
 
-    /// Takes a child that was exposed off the shelf, if it is still there.
+    /// Takes a child that was exposed off the shelf, if still there.
     #[cold]
     fn take_child_back<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> bool {
         let Some(job) = self.reclaim(child.header()) else { return false };
         let _ = job.into_raw();
-        // SAFETY: it was on the shelf, so nobody has started it, and it was taken off.
+        // SAFETY: the child was on the shelf, so nobody has started it, and was taken off.
         unsafe { child.unmake() };
         true
     }
 
-    /// The result of a child that was exposed: by running it, if it is still on the shelf or comes
-    /// back, else by waiting for it.
+    /// The result of a child that was exposed: by a run, if the child is still on the shelf or
+    /// comes back, else by a wait.
     #[cold]
     fn fetch<B: FnOnce() -> RB, RB>(&self, child: &StackJob<B, RB>) -> std::thread::Result<RB> {
         let result = match self.take_child_back(child) {
             true => None,
-            // SAFETY: it was exposed, and its job is not on the shelf.
+            // SAFETY: the child was exposed, and its job is not on the shelf.
             false => unsafe { self.wait_for_child(child, WaitsFor::new("the other half of a join")) },
         };
-        // SAFETY: it was taken back, so that nobody else knows it any more.
+        // SAFETY: the child was taken back, so that nobody else knows it any more.
         result.unwrap_or_else(|| catch_unwind(AssertUnwindSafe(|| unsafe { child.call() })))
     }
 
-    /// Waits for a child that was taken. `None` if it came back, since nobody had a stack for it:
-    /// then nobody else knows it any more.
+    /// Waits for a child that was taken. `None` if the child came back, since nobody had a stack:
+    /// then nobody else knows the child any more.
     ///
-    /// If another worker runs it, and it is as short as what its parent has just done, it is about
-    /// to be over: the parent looks for that before it suspends, unless its worker has something
-    /// else to do.
+    /// If another worker runs a child as short as the parent's own half, the child is about to be
+    /// over: the parent looks for that before a suspension, unless its worker has something else to
+    /// do.
     ///
     /// # Safety
-    /// It was exposed and not taken back; called once.
+    /// The child was exposed and not taken back; called once.
     unsafe fn wait_for_child<B: FnOnce() -> RB, RB>(
         &self,
         child: &StackJob<B, RB>,
@@ -258,7 +259,7 @@ impl Common {
             looks -= 1;
             std::hint::spin_loop();
         }
-        // SAFETY: as above; nobody takes it back but this.
+        // SAFETY: as above; nobody takes the child back but this.
         unsafe {
             child.set_awaited();
             if let Some(job) = self.group.take_homeless(child.header()) {
@@ -271,7 +272,7 @@ impl Common {
     }
 }
 
-/// A join on a worker's thread by what is no fiber of that worker.
+/// A join on a worker's thread by code that is no fiber of that worker.
 #[cold]
 #[inline(never)]
 fn fork_outside<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
@@ -287,7 +288,7 @@ fn fork_apart<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Sen
     let mut halves = Some((a, b));
     let under_one = || {
         halves.take().map(|(a, b)| {
-            // SAFETY: this is a fiber of a worker, which stays in place while it runs on this
+            // SAFETY: this is a fiber of a worker, which stays in place during its run on this
             // thread.
             unsafe { &*crate::worker::common::worker() }.fork_here(a, b)
         })
@@ -302,7 +303,7 @@ fn fork_apart<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Sen
     })
 }
 
-/// One half after the other, with what they inherit.
+/// One half after the other, with their heritage.
 #[cold]
 #[inline(never)]
 fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) -> (RA, RB) {
@@ -311,7 +312,7 @@ fn join_in_place<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Send) 
     barrier(WaitsFor::new("a join"), || (a(), b()))
 }
 
-/// The halves of a join with what they inherit.
+/// The halves of a join with their heritage.
 ///
 /// # Safety
 /// They are called before the contexts around this call end, which are captured neither without
@@ -344,8 +345,8 @@ unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(note: NonNull<Note>) -> Job
 
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.
 ///
-/// `a` runs at once on the caller's stack; `b` after it in the same place, unless an idle worker
-/// took it, or `a` has to wait, in which case `b` becomes a fiber of its own. If nobody takes the
+/// `a` runs at once on the caller's stack; `b` afterwards in the same place, unless an idle worker
+/// took `b`, or `a` has to wait, in which case `b` becomes a fiber of its own. If nobody takes the
 /// child, a fork costs a few nanoseconds.
 ///
 /// Outside of a worker of this crate, both run in place, one after the other, so that `a` must not
@@ -385,11 +386,11 @@ where
 }
 
 /// A closure up to this size is passed in registers. A larger one stays in its caller's frame, and
-/// is passed by reference: to be moved it would be copied in words of another size than it was
-/// written in, a moment before, and the copy waits for the writes.
+/// is passed by reference: a move would be a copy in words of another size than those of the write,
+/// a moment before, and the copy waits for the writes.
 const IN_REGISTERS: usize = 2 * size_of::<usize>();
 
-/// A closure in another frame. It is dropped with this, unless it was taken.
+/// A closure in another frame. Dropped along with this, unless taken.
 struct Lent<'a, B>(&'a mut Option<B>);
 
 impl<B> Lent<'_, B> {
@@ -408,8 +409,8 @@ impl<B> Drop for Lent<'_, B> {
 }
 
 /// As [`join`] on a worker of this crate, and on the thread of one that a fiber has taken for
-/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere it gives both back. In a
-/// fiber of another scheduler that runs inside of a worker's, both run in place.
+/// itself, as [`blocking_here`](crate::blocking_here) does; elsewhere both come back. In a fiber of
+/// another scheduler that runs inside of a worker's, both run in place.
 ///
 /// # Errors
 /// `a` and `b`, if the caller is not on the thread of a worker.
@@ -450,11 +451,11 @@ fn try_apart<A: FnOnce() -> RA, B: FnOnce() -> RB + Send, RA, RB: Send>(a: A, b:
     Ok(barrier(WaitsFor::new("a join"), || fork_apart(a, b)))
 }
 
-/// Offers what the calling fiber has forked, and nobody has begun, to all workers: for a first half
-/// that computes for long without a fork, at which it would be given to one that asks.
+/// Offers the calling fiber's forks that nobody has begun to all workers: for a first half that
+/// computes for long without a fork, at which a worker that asks would get them.
 ///
-/// It costs as much as a spawn for each. Outside of fibers of this crate's schedulers, and where
-/// there is one worker, it does nothing.
+/// The price is that of a spawn for each. Outside of fibers of this crate's schedulers, and where
+/// there is one worker, there is no effect.
 ///
 /// # Examples
 ///
@@ -472,15 +473,15 @@ pub fn offer_forks() {
     with_caller(|caller| {
         let Some((worker, _)) = caller.filter(|(worker, _)| worker.group.len() > 1) else { return };
         while let Some(job) = worker.forks.expose_oldest() {
-            // It is not to wait for this worker.
+            // This fiber is not to wait for this worker.
             worker.remote().set_forks(true);
             worker.offer(job);
         }
     });
 }
 
-/// Whether another worker would have some of the caller's work: what computes without forks may
-/// look here, and fork if so. A few loads.
+/// Whether another worker would have some of the caller's work: computations without forks may look
+/// here, and fork if so. A few loads.
 ///
 /// `false` outside of fibers of this crate's schedulers.
 ///

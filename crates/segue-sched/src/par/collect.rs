@@ -1,13 +1,13 @@
-//! Collecting: into a vector, in order, and into what ends with the first error.
+//! Collecting: into a vector, in order, and into collections that end with the first error.
 //!
 //! Used by [`ParallelIterator::collect`].
 //!
 //! # Into a vector
 //!
 //! If the iterator is indexed, each piece writes its elements straight to their places in the
-//! vector's spare memory. A piece's *run* owns what it has written; two neighbours join into one
-//! run. At the end there is one run, of all elements, and the vector takes it over. A run that goes
-//! another way, since a closure has panicked, drops its elements.
+//! vector's spare memory. A piece's *run* owns the elements that it has written; two neighbours
+//! join into one run. At the end there is one run, of all elements, and the vector takes that over.
+//! A run that goes another way, since a closure has panicked, drops its elements.
 //!
 //! Else each piece has a vector of its own, and these are moved into one at the end.
 #![allow(unsafe_code)] // Memory of a vector is filled in by several threads.
@@ -53,8 +53,8 @@ struct Places<'v, T> {
     borrowed: PhantomData<&'v mut [MaybeUninit<T>]>,
 }
 
-// SAFETY: it gives out places by index, and each piece takes those of its own elements (the loop's
-// pieces are disjoint); what is written there may be sent.
+// SAFETY: the target gives out places by index, and each piece takes those of its own elements (the
+// loop's pieces are disjoint); the elements written there may be sent.
 unsafe impl<T: Send> Sync for Places<'_, T> {}
 
 impl<'v, T: Send> Consumer<T> for Places<'v, T> {
@@ -89,7 +89,7 @@ pub(crate) struct Run<'v, T> {
     owns: PhantomData<&'v mut [T]>,
 }
 
-// SAFETY: it owns elements that may be sent, as a vector does.
+// SAFETY: the run owns elements that may be sent, as a vector does.
 unsafe impl<T: Send> Send for Run<'_, T> {}
 
 impl<T> Folder<T> for Run<'_, T> {
@@ -98,8 +98,8 @@ impl<T> Folder<T> for Run<'_, T> {
     #[inline]
     fn consume(&mut self, item: T) {
         assert!(self.len < self.room, "an indexed iterator yields as many elements as it says");
-        // SAFETY: the place is within the vector's spare memory, and it is one of the piece's own:
-        // it comes right behind those that this run has written.
+        // SAFETY: the place is within the vector's spare memory, and is one of the piece's own,
+        // right behind those that this run has written.
         unsafe { self.first.add(self.at + self.len).write(MaybeUninit::new(item)) };
         self.len += 1;
     }
@@ -161,7 +161,7 @@ fn concat<T>(lists: Vec<Vec<T>>) -> Vec<T> {
     all
 }
 
-/// Collects what is in the `Ok`s by `collect`; yields an error if there was one.
+/// Collects the contents of the `Ok`s by `collect`; yields an error if there was one.
 pub(crate) fn while_ok<I, T, E, V>(results: I, collect: impl FnOnce(Oks<'_, I, E>) -> V) -> Result<V, E>
 where
     I: ParallelIterator<Item = Result<T, E>>,
@@ -174,8 +174,8 @@ where
     }
 }
 
-/// The error that came first. The flag is for a look without the lock (Relaxed: what it says is
-/// used to end early alone).
+/// The error that came first. The flag is for a look without the lock (Relaxed: its value serves
+/// only to end early).
 struct Error<E> {
     first: Mutex<Option<E>>,
     is_there: AtomicBool,
@@ -195,7 +195,7 @@ impl<E> Error<E> {
     }
 }
 
-/// What is in the `Ok`s of an iterator, up to the first error.
+/// The contents of the `Ok`s of an iterator, up to the first error.
 pub(crate) struct Oks<'e, I, E> {
     base: I,
     error: &'e Error<E>,
@@ -212,7 +212,7 @@ where
     }
 }
 
-/// A consumer that feeds another one with what is in the `Ok`s.
+/// A consumer that feeds another one with the contents of the `Ok`s.
 struct UntilError<'c, C, E> {
     to: &'c C,
     error: &'c Error<E>,

@@ -1,5 +1,4 @@
-//! The two traits: what every parallel iterator can do, and what one can whose elements are
-//! counted.
+//! The two traits: the calls of every parallel iterator, and those of one with counted elements.
 //!
 //! Used by applications.
 
@@ -15,10 +14,10 @@ use std::iter::{Product, Sum};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 
-/// An iterator whose elements are gone through by all workers that are idle.
+/// An iterator with elements for all workers that are idle.
 ///
-/// It does nothing before one of the methods is called that consume it. All of these run a loop,
-/// whose [cancellation](super#cancellation) and [panics](super#panics) are the same for all.
+/// Nothing happens before one of the methods is called that consume the iterator. All of these run
+/// a loop, with the same [cancellation](super#cancellation) and [panics](super#panics).
 ///
 /// The iterators are those of this module: the trait can't be implemented elsewhere.
 ///
@@ -31,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 /// assert_eq!(total, 171_700);
 /// ```
 pub trait ParallelIterator: Sized + Send {
-    /// What it yields.
+    /// The elements.
     type Item: Send;
 
     /// Runs the loop. Called once.
@@ -44,19 +43,19 @@ pub trait ParallelIterator: Sized + Send {
         None
     }
 
-    /// The bound that this iterator and those that it is made of set on the elements under way.
+    /// The bound on the elements under way, of this iterator and its parts.
     #[doc(hidden)]
     fn bound(&self) -> Option<usize> {
         None
     }
 
     /// The same, of which at most so many elements are under way at once: their closures were
-    /// called and have not returned, since they run or wait. Without it they are 16 for each
-    /// worker. It is a bound on the whole loop, wherever it stands among the adapters; of several
-    /// the least counts.
+    /// called and have not returned, since they run or wait. By default they are 16 for each
+    /// worker. The bound is for the whole loop, at any place among the adapters; of several the
+    /// least counts.
     ///
-    /// It takes effect where closures [wait](super#closures-that-wait): no more of them run at once
-    /// than there are workers. With 1 the elements come one after the other.
+    /// The bound takes effect where closures [wait](super#closures-that-wait): no more of them run
+    /// at once than there are workers. With 1 the elements come one after the other.
     ///
     /// The closures must not wait for each other, but for so many of them: an element that is
     /// beyond the bound is not begun before another one has returned. `usize::MAX` is no bound.
@@ -80,7 +79,7 @@ pub trait ParallelIterator: Sized + Send {
         AtMost { base: self, elements }
     }
 
-    /// What `f` makes of each element.
+    /// The results of `f` on each element.
     fn map<R: Send, F: Fn(Self::Item) -> R + Sync + Send>(self, f: F) -> Map<Self, F> {
         Map { base: self, f }
     }
@@ -106,7 +105,7 @@ pub trait ParallelIterator: Sized + Send {
         Filter { base: self, f }
     }
 
-    /// What `f` makes of those elements of which it makes something.
+    /// The results of `f` on those elements that have one.
     fn filter_map<R: Send, F: Fn(Self::Item) -> Option<R> + Sync + Send>(self, f: F) -> FilterMap<Self, F> {
         FilterMap { base: self, f }
     }
@@ -143,7 +142,7 @@ pub trait ParallelIterator: Sized + Send {
     /// Calls `f` with each element.
     ///
     /// # Cancellation
-    /// *No effect*: `f` sees it at its waits.
+    /// *No effect*: `f` sees the cancellation at its waits.
     ///
     /// # Panics
     /// If `f` does, when no closure of the loop is running any more.
@@ -151,12 +150,12 @@ pub trait ParallelIterator: Sized + Send {
         self.drive(&Each(&f));
     }
 
-    /// Calls `f` with the elements until it fails, and yields one of the errors.
+    /// Calls `f` with the elements until a failure, and yields one of the errors.
     ///
     /// Elements that other workers have begun with run to their ends.
     ///
     /// # Cancellation
-    /// *No effect*: `f` sees it at its waits.
+    /// *No effect*: `f` sees the cancellation at its waits.
     ///
     /// # Errors
     /// An error of `f`.
@@ -178,8 +177,8 @@ pub trait ParallelIterator: Sized + Send {
 
     /// Puts the elements together by `op`, with `identity` wherever there are none.
     ///
-    /// `op` is to be associative: elements keep their order, and what is put together first is left
-    /// open.
+    /// `op` is to be associative: elements keep their order, and the first pair to be put together
+    /// is left open.
     ///
     /// # Panics
     /// If `op` or `identity` does.
@@ -212,7 +211,8 @@ pub trait ParallelIterator: Sized + Send {
         self.drive(&Reduce { identity: || None, fold: &with, combine: &both })
     }
 
-    /// Adds the elements up. What is added first is left open, which floating-point numbers show.
+    /// Adds the elements up. The order of the additions is left open, which floating-point numbers
+    /// show.
     ///
     /// # Panics
     /// If an addition does.
@@ -285,7 +285,7 @@ pub trait ParallelIterator: Sized + Send {
         self.drive(&Find { is_it: &f, found: AtomicBool::new(false) })
     }
 
-    /// Whether `f` says `true` for any element. Once one was found, it looks at few others.
+    /// Whether `f` says `true` for any element. After one was found, few others are looked at.
     ///
     /// # Panics
     /// If `f` does.
@@ -293,7 +293,7 @@ pub trait ParallelIterator: Sized + Send {
         self.map(f).find_any(|&is_it| is_it).is_some()
     }
 
-    /// Whether `f` says `true` for all elements. Once one is not, it looks at few others.
+    /// Whether `f` says `true` for all elements. After another answer, few others are looked at.
     ///
     /// # Panics
     /// If `f` does.
@@ -307,11 +307,11 @@ pub trait ParallelIterator: Sized + Send {
     /// The elements of an indexed iterator are written straight to their places in the vector.
     ///
     /// # Cancellation
-    /// *No effect*: closures see it at their waits. One that fails then ends the loop, if that
-    /// collects into a `Result`.
+    /// *No effect*: closures see the cancellation at their waits. One that fails then ends the
+    /// loop, if that collects into a `Result`.
     ///
     /// # Panics
-    /// If a closure does. What was collected is dropped.
+    /// If a closure does. The collected elements are dropped.
     ///
     /// # Examples
     ///
@@ -326,7 +326,7 @@ pub trait ParallelIterator: Sized + Send {
     }
 }
 
-/// A parallel iterator that knows how many elements it has, and where each is.
+/// A parallel iterator that knows the number of its elements, and the place of each.
 ///
 /// # Examples
 ///
@@ -338,7 +338,7 @@ pub trait ParallelIterator: Sized + Send {
 /// assert_eq!(totals, [1, 3, 5]);
 /// ```
 pub trait IndexedParallelIterator: ParallelIterator {
-    /// What its elements lie in.
+    /// The container of its elements.
     #[doc(hidden)]
     type Pieces<'a>: Producer<Item = Self::Item>
     where
@@ -368,7 +368,7 @@ pub trait IndexedParallelIterator: ParallelIterator {
         Chunks { base: self, size }
     }
 
-    /// Collects into this vector, whose memory is used again; what is in it is dropped before.
+    /// Collects into this vector, using its memory again; the old elements are dropped before.
     ///
     /// # Panics
     /// If a closure does. Then the vector is empty.

@@ -1,8 +1,8 @@
-//! Parallel loops: iterators over ranges, slices and vectors whose closures run on all workers that
-//! are idle, and may wait.
+//! Parallel loops: iterators over ranges, slices and vectors, with closures that run on all workers
+//! that are idle, and may wait.
 //!
-//! Used by applications. The names are those of rayon's, and so are the meanings, but for what this
-//! page says.
+//! Used by applications. The names are those of rayon's, and so are the meanings, with the
+//! exceptions on this page.
 //!
 //! ```
 //! use segue_sched::par::prelude::*;
@@ -19,19 +19,19 @@
 //! assert_eq!(numbers, [1, 2, 3]);
 //! ```
 //!
-//! # Where it runs
+//! # The place of a loop
 //!
 //! On a fiber of this crate's schedulers the loop runs in that fiber, and workers that are idle get
-//! parts of it. With one worker, or none that is idle, it is a plain loop. On a plain thread, and
-//! on fibers of other schedulers, it runs in the [default runtime](crate::default_pool) while the
-//! caller waits.
+//! parts of it. With one worker, or none that is idle, the loop is a plain one. On a plain thread,
+//! and on fibers of other schedulers, the loop runs in the [default runtime](crate::default_pool)
+//! while the caller waits.
 //!
 //! # Grain
 //!
-//! Nobody has to say one. A loop gives away half of what is left of it when an idle worker asks,
-//! for which it looks every 20 microseconds or after each element, whichever is longer.
+//! Nobody has to say one. A loop gives away half of its rest when an idle worker asks, for which
+//! the loop looks every 20 microseconds or after each element, whichever is longer.
 //!
-//! # What else its worker has
+//! # The other work of its worker
 //!
 //! Between two blocks of a loop or a scan the worker's other fibers, timers and sockets have their
 //! turn: after a millisecond, as at a [`checkpoint`](crate::checkpoint), or after one element, if
@@ -44,10 +44,10 @@
 //! take 20 microseconds; one that waits has a single element, as a rule.)
 //!
 //! **At most so many** elements of a loop are under way at once: 16 for each worker, unless the
-//! loop says another number by [`at_most`](ParallelIterator::at_most). Beyond it no closure is
-//! called before another one has returned. So a loop over a thousand files does not hold a thousand
-//! buffers at once. A loop whose elements do nothing but wait, for answers of a server for
-//! instance, takes a larger number. For files, and whatever else is more waiting than computing,
+//! loop says another number by [`at_most`](ParallelIterator::at_most). Beyond the bound no closure
+//! is called before another one has returned. So a loop over a thousand files does not hold a
+//! thousand buffers at once. A loop of elements that do nothing but wait, for answers of a server
+//! for instance, takes a larger number. For files, and other work of more waits than computing,
 //! `concurrent::at_most(n).map` of the crate `segue` has as many open as is good for the disk, and
 //! as many fibers.
 //!
@@ -56,22 +56,22 @@
 //! and so 16 elements that each run such a loop have up to 256 of theirs under way. The halves of a
 //! [`join`](crate::join()) in a closure belong to its element.
 //!
-//! A fiber whose closure has waited keeps its stack until what comes after its closure is done,
-//! too. When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the
+//! A fiber with a closure that has waited keeps its stack until the rest after that closure is
+//! done, too. When all stacks are [taken](crate::StackConfig::max_slots), the last fiber calls the
 //! closures that are left, one after the other.
 //!
 //! # Cancellation
 //!
 //! *No effect* on a loop: all closures are called, and see the caller's cancellation at their
-//! waits, wherever they run. A loop that is to end early when it is cancelled asks
+//! waits, wherever they run. A loop that is to end early at a cancellation asks
 //! [`check`](segue_core::check) in its closure, and collects into a `Result`: the first error ends
 //! it.
 //!
 //! # Not here
 //!
-//! Iterators over maps and strings; `rev`, `take`, `skip`, `flat_map` and the `_init` forms. What
-//! is collected is a `Vec`, an `Option` or a `Result`; `fold` and `reduce` make anything else.
-//! Rayon itself has all of it, and runs on these workers by `rayon-patch`.
+//! Iterators over maps and strings; `rev`, `take`, `skip`, `flat_map` and the `_init` forms. The
+//! collection is a `Vec`, an `Option` or a `Result`; `fold` and `reduce` make anything else. Rayon
+//! itself has all of them, and runs on these workers by `rayon-patch`.
 //!
 //! # Panics
 //!

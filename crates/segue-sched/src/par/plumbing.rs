@@ -1,5 +1,5 @@
-//! How a parallel loop is run: pieces that can be split, what they are fed into, and the loop that
-//! gives some of its work away when a worker asks.
+//! The run of a parallel loop: pieces that can be split, their consumers, and the loop that gives
+//! some of its work away when a worker asks.
 //!
 //! Used by the iterators of this room; its traits are theirs alone, so that the lengths that some
 //! of them rely on are right.
@@ -9,24 +9,24 @@
 //! A piece is consumed block by block, by one folder, in order. Between two blocks the loop looks
 //! at the worker's mark (one load): if somebody wants work, the rest is split into halves, which
 //! are forked. There, too, is a checkpoint: the other fibers of the worker, its timers and its
-//! driver have a turn after a millisecond, and sooner if there is mail. While a block runs, what
-//! comes after it is a child of a fork: its note costs a few instructions, and if a closure in the
+//! driver have a turn after a millisecond, and sooner if there is mail. While a block runs, the
+//! rest after it is a child of a fork: its note costs a few instructions, and if a closure in the
 //! block suspends the fiber, the child is exposed with all other notes, and others go on with it.
-//! As a rule nobody has taken it when the block is over; then the loop takes it back and goes on
-//! with it by itself (`Common::fork_or_keep`).
+//! As a rule nobody has taken that child by the end of the block; then the loop takes it back and
+//! goes on by itself (`Common::fork_or_keep`).
 //!
 //! So many closures may be under way at once, running or waiting: `seats.rs`.
 //!
-//! A block has so many elements that it takes some 20 microseconds: it begins with one, and is
-//! doubled. So nobody has to say a grain, a cheap loop is one tight loop in all but the first
+//! A block has so many elements that it takes some 20 microseconds: the number begins with one, and
+//! is doubled. So nobody has to say a grain, a cheap loop is one tight loop in all but the first
 //! microseconds, and one of costly elements looks for those that want work after each.
 //!
-//! **Commit point**: an element is consumed when its block gives it out. **Cancellation** has *no
-//! effect* on a loop, as on a join: closures see it at their waits. **Panics**: a block that panics
-//! drops its folder and what is left of its elements; its piece ends, the other pieces run to their
-//! ends, and what they have made is dropped, before the panic goes on (as in a join, whose forks
-//! these are). Each element is in one piece, one block or one iterator at a time, whose drop drops
-//! it.
+//! **Commit point**: an element is consumed when its block gives that out. **Cancellation** has *no
+//! effect* on a loop, as on a join: closures see the cancellation at their waits. **Panics**: a
+//! block that panics drops its folder and the rest of its elements; its piece ends, the other
+//! pieces run to their ends, and their results are dropped, before the panic goes on (as in a join,
+//! which makes these forks). Each element is in one piece, one block or one iterator at a time, and
+//! dropped with that.
 
 use crate::par::seats::{Behind, EACH, Seat, Seats};
 use crate::run::default::default_pool;
@@ -39,15 +39,15 @@ use std::time::{Duration, Instant};
 
 /// Some of the elements of a parallel iterator, which can be split, and iterated over in order.
 ///
-/// `len` counts what `split_at` splits by. If the iterator that it belongs to is indexed, each of
-/// them yields exactly one element: the collector into a vector relies on it.
+/// `len` counts in the units of `split_at`. For an indexed iterator, each of them yields exactly
+/// one element: the collector into a vector relies on it.
 pub trait Producer: Send + Sized {
-    /// What it yields.
+    /// The elements.
     type Item;
     /// How its elements are gone through.
     type Iter: Iterator<Item = Self::Item>;
 
-    /// How many elements it has.
+    /// The number of elements.
     fn len(&self) -> usize;
 
     /// The first `n` elements, and the others; `n` is not above [`len`](Producer::len).
@@ -57,42 +57,42 @@ pub trait Producer: Send + Sized {
     fn into_iter(self) -> Self::Iter;
 }
 
-/// What the elements of a loop are fed into. All pieces share it.
+/// The consumer of a loop's elements. All pieces share the consumer.
 pub trait Consumer<T>: Sync {
-    /// What one piece feeds.
+    /// The folder of one piece.
     type Folder<'c>: Folder<T, Result = Self::Result>
     where
         Self: 'c;
-    /// What becomes of a piece.
+    /// The result of a piece.
     type Result: Send;
 
-    /// For the piece that begins with the element of this index. Of a loop whose iterator is not
-    /// indexed it says nothing.
+    /// For the piece that begins with the element of this index. Of a loop without an index this
+    /// says nothing.
     fn folder(&self, at: usize) -> Self::Folder<'_>;
 
     /// Of two neighbours.
     fn combine(&self, left: Self::Result, right: Self::Result) -> Self::Result;
 
-    /// Whether it needs no more.
+    /// Whether the consumer needs no more.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// How many elements may be under way at once, if it says.
+    /// The number of elements that may be under way at once, if bounded.
     fn at_most(&self) -> Option<usize> {
         None
     }
 }
 
-/// What the elements of one piece are fed into, in order.
+/// The consumer of one piece's elements, in order.
 pub trait Folder<T>: Sized {
-    /// What becomes of them.
+    /// Their result.
     type Result;
 
     /// Feeds one.
     fn consume(&mut self, item: T);
 
-    /// Feeds several, or fewer once it is full.
+    /// Feeds several, or fewer once full.
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         for item in items {
             self.consume(item);
@@ -102,7 +102,7 @@ pub trait Folder<T>: Sized {
         }
     }
 
-    /// Whether it needs no more.
+    /// Whether the folder needs no more.
     fn is_full(&self) -> bool {
         false
     }
@@ -151,7 +151,7 @@ impl Grain {
     }
 }
 
-/// What all pieces of a loop share.
+/// The state that all pieces of a loop share.
 struct Loop<'l, C> {
     consumer: &'l C,
     seats: Seats,
@@ -197,22 +197,23 @@ pub(crate) fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     default_pool().call(f)
 }
 
-/// Calls `f`, which goes through a loop, behind a barrier, with what pieces inherit. Else an effect
-/// in a closure could capture the loop's frame, while other workers run pieces of it.
+/// Calls `f`, which goes through a loop, behind a barrier, with the heritage of the pieces. Without
+/// that an effect in a closure could capture the loop's frame, while other workers run pieces of
+/// the loop.
 #[cold]
 #[inline(never)]
 #[allow(unsafe_code)] // As for the halves of joins.
 pub(crate) fn surrounded<R>(f: impl FnOnce() -> R) -> R {
     let heritage = chain::heritage();
     // SAFETY: `f` is called inside of the contexts around this call, which are captured neither
-    // without it nor with it, because of the barrier.
+    // without this call nor along, because of the barrier.
     barrier(WaitsFor::new("a parallel loop"), || unsafe { chain::inherit(heritage, f) })
 }
 
-/// What a fiber that was to go through the rest of a piece comes back with.
+/// The result of a fiber that was to go through the rest of a piece.
 enum Rest<P, R> {
     Done(R),
-    /// It was called back.
+    /// Called back.
     Kept(P),
 }
 

@@ -1,19 +1,19 @@
-//! How many elements of one parallel loop are under way at once: a bound, so that closures that
-//! wait do not all hold at the same time what they have opened and read.
+//! A bound on the elements of one parallel loop that are under way at once, so that closures that
+//! wait do not all hold at the same time the files that they have opened and read.
 //!
-//! Used by `plumbing.rs`, whose loop takes a seat for each of its pieces.
+//! Used by `plumbing.rs`: the loop there takes a seat for each of its pieces.
 //!
 //! # The idea
 //!
-//! What goes through a piece of the loop has a *seat* as long as it calls closures, one after the
-//! other. So as many elements are under way as seats are taken: some run, the others wait. A loop
-//! has [some for each worker](EACH), or as many as `at_most` says, of which the caller has the
+//! The fiber that goes through a piece of the loop has a *seat* while calling closures, one after
+//! the other. So as many elements are under way as seats are taken: some run, the others wait. A
+//! loop has [some for each worker](EACH), or as many as `at_most` says, of which the caller has the
 //! first.
 //!
 //! A closure that waits keeps its seat, and the piece behind its block, which another fiber begins,
 //! takes one more. If there is none, that fiber waits for one. Either some other element is over
-//! first, and leaves a seat. Or the block before is: then it calls the piece back, and goes on with
-//! it in its own seat; so a loop that waits at each element, with one seat, has two fibers.
+//! first, and leaves a seat. Or the block before is: then that block calls the piece back, and goes
+//! on in its own seat; so a loop that waits at each element, with one seat, has two fibers.
 //!
 //! # States of the piece behind a block
 //!
@@ -23,22 +23,22 @@
 //!   BEGUN --the block before it is over: leaves its own seat
 //! ```
 //!
-//! All under the lock of the seats, which so decides. What holds: of a block that is over and the
-//! piece behind it one has a seat, and not both. **Cancellation** has *no effect*: a fiber that
-//! can't wait, since it unwinds or its shield's budget is over, goes on without a seat.
+//! All under the lock of the seats, which so decides. Invariant: of a block that is over and the
+//! piece behind, one has a seat, and not both. **Cancellation** has *no effect*: a fiber that can't
+//! wait, since its frames unwind or its shield's budget is over, goes on without a seat.
 //!
 //! **Commit point**: the taking of the seat. **The race to fear**: the block is over just when a
-//! seat is left for the piece behind it, whose fiber was told and then does not take it. It tells
-//! the next.
+//! seat is left for the piece behind, and that piece's fiber was told and then does not take the
+//! seat. That fiber tells the next.
 //!
-//! **What ends**: who has a seat calls closures, and these do not wait for elements without one: so
-//! a loop must not have elements that wait for more others than it has seats for. That stands on
-//! the page.
+//! **The end**: the holder of a seat calls closures, and these do not wait for elements without
+//! one: so a loop must not have elements that wait for more others than there are seats. That
+//! stands on the page.
 
 use segue_core::{WaitQueue, Waitable, WaitsFor, shield};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// How many elements are under way at once for each worker, unless the loop says it.
+/// The elements under way at once for each worker, by default.
 pub(crate) const EACH: usize = 16;
 
 /// The seats of a loop.
@@ -47,10 +47,10 @@ pub(crate) struct Seats {
     free: WaitQueue<usize, bool>,
 }
 
-/// A seat, which its drop leaves; or none, if it could not be waited for.
+/// A seat, which its drop leaves; or none, if a wait was impossible.
 pub(crate) struct Seat<'l>(Option<&'l Seats>);
 
-/// What has become of the piece behind a block. Read and written under the lock of the seats.
+/// The state of the piece behind a block. Read and written under the lock of the seats.
 pub(crate) struct Behind(AtomicU8);
 
 const WAITS: u8 = 0;
@@ -86,7 +86,7 @@ impl Seats {
         self.take_behind(&Behind::new()).expect("nobody calls it back")
     }
 
-    /// A seat for the piece behind a block; `None` if it was called back.
+    /// A seat for the piece behind a block; `None` after a call back.
     pub(crate) fn take_behind(&self, behind: &Behind) -> Option<Seat<'_>> {
         let ready = |free: &usize| *free > 0 || behind.is(CALLED_BACK);
         let take = |free: &mut usize| {
@@ -118,8 +118,8 @@ impl Seats {
         }
     }
 
-    /// A block is over, and a fiber has the piece behind it: leaves the block's seat if that piece
-    /// was begun, else calls it back.
+    /// A block is over, and a fiber has the piece behind: leaves the block's seat if that piece was
+    /// begun, else calls the piece back.
     pub(crate) fn come_back(&self, seat: &mut Seat<'_>, behind: &Behind) {
         let free = self.free.lock();
         if behind.is(BEGUN) {

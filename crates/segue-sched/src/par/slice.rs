@@ -9,7 +9,7 @@ use crate::par::{scan, sort};
 use std::cmp::Ordering;
 use std::slice;
 
-/// A source whose pieces are its own value, taken out.
+/// A source with pieces of its own value, taken out.
 macro_rules! source {
     ($(#[$doc:meta])* $name:ident<'s, T: $bound:ident>, $piece:ty, $item:ty) => {
         $(#[$doc])*
@@ -53,13 +53,13 @@ source! {
 }
 
 source! {
-    /// The parallel iterator over chunks of a slice: [`ParallelSlice::par_chunks`] makes it.
+    /// The parallel iterator over chunks of a slice: [`ParallelSlice::par_chunks`] makes this.
     ChunksIter<'s, T: Sync>, ChunkPieces<&'s [T]>, &'s [T]
 }
 
 source! {
     /// The parallel iterator over unique chunks of a slice: [`ParallelSliceMut::par_chunks_mut`]
-    /// makes it.
+    /// makes this.
     ChunksMut<'s, T: Send>, ChunkPieces<&'s mut [T]>, &'s mut [T]
 }
 
@@ -246,7 +246,7 @@ pub trait ParallelSliceMut<T: Send> {
     /// Sorts, and keeps equal elements in their order. Needs room for as many elements.
     ///
     /// # Panics
-    /// If a comparison does; it may do so if the order is none.
+    /// If a comparison does; the call may panic if the order is none.
     ///
     /// # Examples
     ///
@@ -304,10 +304,10 @@ pub trait ParallelSliceMut<T: Send> {
         self.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)));
     }
 
-    /// Puts in the place of each element what `op` makes of all up to it: with `+`, the sums.
+    /// Puts in the place of each element the result of `op` on all up to there: with `+`, the sums.
     ///
-    /// `op` is to be associative: which elements it is called with first is left open. It is called
-    /// up to twice for each element, or a few times more with many workers.
+    /// `op` is to be associative: the order of its calls is left open. The closure is called up to
+    /// twice for each element, or a few times more with many workers.
     ///
     /// # Panics
     /// If `op` does. Then some elements are done and others not.

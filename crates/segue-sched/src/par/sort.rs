@@ -8,22 +8,22 @@
 //! # Stable
 //!
 //! A merge sort: the halves are sorted, then merged into a buffer, then copied back. Also the merge
-//! is parallel: the middle of the longer run splits both, and what is before it is merged beside
-//! what is behind it.
+//! is parallel: the middle of the longer run splits both, and the parts in front are merged beside
+//! the parts behind.
 //!
-//! **Nothing is lost or doubled**, whatever a comparison does: while it merges, the slice keeps all
-//! its elements, bit by bit, and the buffer's copies are nobody's. Once all were merged, and no
+//! **Nothing is lost or doubled**, whatever comparisons answer: during the merge, the slice keeps
+//! all its elements, bit by bit, and the buffer's copies are nobody's. Once all were merged, and no
 //! comparison comes any more, they are copied back, each once, since each has its place in the
 //! buffer: a merge of m and n elements writes m + n places, in whatever order the comparisons say.
-//! A panic in between leaves the slice as it was, its halves sorted. An element is reached by one
+//! A panic in between leaves the slice intact, its halves sorted. An element is reached by one
 //! thread at a time: the runs are split as unique slices.
 //!
 //! # Unstable
 //!
-//! A quicksort: what is less than a pivot, the median of a sample, is put before it, and both parts
-//! are sorted. Elements are only swapped, so no comparison can lose one. After some pivots that
-//! were bad std sorts what is left: a comparison that is no order does not keep it going. No memory
-//! is needed.
+//! A quicksort: elements less than a pivot, the median of a sample, are put in front, and both
+//! parts are sorted. Elements are only swapped, so no comparison can lose one. After some bad
+//! pivots std sorts the rest: a comparison that is no order does not keep it going. No memory is
+//! needed.
 #![allow(unsafe_code)] // Elements are copied into a buffer and back.
 
 use crate::join::join;
@@ -42,7 +42,7 @@ const PIECES: usize = 4;
 
 /// Sorts, and keeps equal elements in their order.
 pub(crate) fn stable<T: Send>(elements: &mut [T], compare: &(impl Fn(&T, &T) -> Ordering + Sync)) {
-    // Elements without bytes: to copy them says nothing of which is which, nor need it.
+    // Elements without bytes: a copy loses no distinction between them.
     if elements.len() <= SMALL || size_of::<T>() == 0 {
         return elements.sort_by(compare);
     }
@@ -94,7 +94,7 @@ fn sort<T: Send>(
 
 /// Merges two runs into `into`, which has as many places as they have elements.
 ///
-/// It copies: whatever happens, `left` and `right` have their elements all the time.
+/// The merge copies: in any case `left` and `right` have their elements all the time.
 fn merge<T: Send>(
     left: &mut [T],
     right: &mut [T],
@@ -105,8 +105,8 @@ fn merge<T: Send>(
     if into.len() <= SMALL {
         return merge_here(left, right, into, compare);
     }
-    // Equal elements of the left run come first: so what is behind the split on the left is not
-    // less than anything before it on the right.
+    // Equal elements of the left run come first: so elements behind the split on the left are not
+    // less than those in front on the right.
     let (at_left, at_right) = if left.len() >= right.len() {
         let middle = left.len() / 2;
         let at = right.partition_point(|element| compare(element, &left[middle]) == Ordering::Less);
@@ -221,7 +221,7 @@ const PATIENCE: u32 = 8;
 /// So many elements are looked at for a pivot.
 const SAMPLE: usize = 31;
 
-/// Puts something like the median in front, and gives it out with the others.
+/// Puts something like the median in front, and gives that out with the others.
 fn divide_by_median<'s, T>(elements: &'s mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> (&'s T, &'s mut [T]) {
     let step = elements.len() / SAMPLE;
     let mut sample: [usize; SAMPLE] = std::array::from_fn(|n| n * step);

@@ -9,21 +9,23 @@ use segue_core::scheduling::Job;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// By when a fiber is to have done its work. Children inherit it. Nothing happens when it has
-/// passed: it is an order, not a limit (for that there is [`deadline`](segue_core::deadline)).
+/// By when a fiber is to have done its work. Children inherit the deadline. Nothing happens when
+/// the deadline has passed: it is an order, not a limit (for that there is
+/// [`deadline`](segue_core::deadline)).
 ///
-/// It counts from the next time that the fiber becomes ready.
+/// The value counts from the next time that the fiber becomes ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due(Duration);
 
-/// What points in time are counted from, so that one fits into a word.
+/// The origin of points in time, so that one fits into a word.
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
 }
 
 impl Due {
-    /// At this point in time. What was over when the first of all was made counts as that instant.
+    /// At this point in time. Earlier points than the making of the first one count as that
+    /// instant.
     #[must_use]
     pub fn at(instant: Instant) -> Self {
         Self(instant.saturating_duration_since(epoch()))
@@ -55,20 +57,20 @@ impl Attribute for Due {
 
 /// Earliest [`Due`] first; among equals first in, first out.
 ///
-/// On each worker what runs next is due first of all that is ready there. What carries no `Due` is
-/// due some [patience](ByDeadline::patience) after it has become ready, each time. What is late by
-/// more than that patience counts as late by just that. A closure runs on the worker of its
-/// spawner, one from outside on the worker that sees it first, unless another worker has nothing to
+/// Each worker runs next the ready fiber that is due first. A fiber without `Due` is due some
+/// [patience](ByDeadline::patience) after becoming ready, each time. A fiber that is late by more
+/// than that patience counts as late by just that. A closure runs on the worker of its spawner, one
+/// from outside on the first worker that sees that closure, unless another worker has nothing to
 /// do: that gets the one that is due first.
 ///
-/// What it is good for: on one worker, work that can be done in time at all is done in time in this
-/// order, as long as turns are short. Under overload it is not: then most things are late by a
+/// Good for: on one worker, work that can be done in time at all is done in time in this order, as
+/// long as turns are short. Under overload this order is not good: then most things are late by a
 /// little, rather than some by much.
 ///
 /// # Starvation
-/// None: points in time pass. What is ready is overtaken only by what becomes ready before it is
-/// late by the patience, however long ago the other one was due. (The clock is looked at for every
-/// 16th of those that carry a `Due`.)
+/// None: points in time pass. A ready fiber is overtaken only by fibers that become ready before it
+/// is late by the patience, however long ago they were due. (The clock is looked at for every 16th
+/// of those that carry a `Due`.)
 #[derive(Debug)]
 pub struct ByDeadline {
     /// By the bits of their `Due`.
@@ -86,7 +88,7 @@ pub struct ByDeadline {
 const LOOKS: u32 = 16;
 
 impl ByDeadline {
-    /// What has no deadline is due so long after it has become ready.
+    /// A fiber without a deadline is due so long after becoming ready.
     #[must_use]
     pub fn patience(patience: Duration) -> Self {
         Self::with_clock(patience, Instant::now)

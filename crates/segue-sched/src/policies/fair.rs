@@ -1,7 +1,7 @@
 //! The processor divided between groups of fibers, by weight and running time.
 //!
-//! For programs that serve several parties: none of them is to get more because it has more fibers,
-//! or longer ones.
+//! For programs that serve several parties: none of them is to get more by more fibers, or longer
+//! ones.
 
 use super::{Clock, Meter, Ordered, Used};
 use crate::worker::policy::{Goes, Policy, Task, Why};
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::time::Instant;
 
-/// Which group a fiber belongs to, and what that group's weight is. Children inherit it. Those that
-/// carry none are in group 0, with a weight of 1.
+/// A fiber's group, and that group's weight. Children inherit the group. Those that carry none are
+/// in group 0, with a weight of 1.
 ///
-/// It counts from the next time that the fiber becomes ready. If the fibers of a group disagree
-/// about its weight, the one that was ready last is right.
+/// The value counts from the next time that the fiber becomes ready. If the fibers of a group
+/// disagree about its weight, the one that was ready last is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     group: u32,
@@ -58,16 +58,17 @@ const MANY: usize = 64;
 /// Weighted fair shares between groups of fibers, by measured running time.
 ///
 /// On each worker the group runs next that has used the least time there in relation to its weight;
-/// within a group it is first in, first out. A group that had nothing to run has saved nothing up:
-/// it begins with what the one that runs has used. A closure runs on the worker of its spawner, one
-/// from outside on the worker that sees it first, unless another worker has nothing to do.
+/// within a group the order is first in, first out. A group that had nothing to run has saved
+/// nothing up, and begins with the used time of the running group. A closure runs on the worker of
+/// its spawner, one from outside on the first worker that sees that closure, unless another worker
+/// has nothing to do.
 ///
-/// Running time is measured from turn to turn, by two looks at a clock for each. Time that a turn
-/// takes is charged when it is over: nobody is interrupted.
+/// Running time is measured from turn to turn, by two looks at a clock for each. The time of a turn
+/// is charged at its end: nobody is interrupted.
 ///
 /// # Starvation
-/// None. Between two groups that always have something to run, what they have used in relation to
-/// their weights differs, over any span, by no more than the longest turn of each does. So if all
+/// None. Between two groups that always have something to run, their used times in relation to
+/// their weights differ, over any span, by no more than the longest turn of each does. So if all
 /// turns take the same time, a group of weight w among n others of total weight W gets a turn after
 /// n + W/w turns at most. A member of a large group waits for the others of the group.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ pub struct Fair {
     accounts: BTreeMap<u32, Account>,
     /// The groups with something ready, those that have used the least first.
     order: BTreeSet<(Used, u32)>,
-    /// What the group had used that ran last: nobody begins with less.
+    /// The used time of the group that ran last: nobody begins with less.
     floor: Used,
     meter: Meter<u32>,
     /// At how many accounts to look for those that can be forgotten.

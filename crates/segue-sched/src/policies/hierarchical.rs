@@ -13,11 +13,11 @@ use std::num::NonZero;
 use std::time::Instant;
 
 /// Which child of a [`Hierarchical`] policy a fiber belongs to, in the order in which they were
-/// added, from 0. Children of a fiber inherit it. A fiber without a number, or with one that there
-/// is not, belongs to the first.
+/// added, from 0. Children of a fiber inherit the number. A fiber without a number, or with one
+/// that there is not, belongs to the first.
 ///
-/// It counts from the next time that the fiber becomes ready. One hierarchy inside of another reads
-/// the same attribute.
+/// The value counts from the next time that the fiber becomes ready. One hierarchy inside of
+/// another reads the same attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u32);
 
@@ -38,20 +38,20 @@ impl Attribute for Class {
 /// fibers.
 ///
 /// The child gives out next that has used the least time in relation to its share, of those that
-/// have anything to give out; one that had nothing has saved nothing up. What a child wants to have
-/// [anywhere](Goes::Anywhere) is kept beside it: idle workers get the oldest of that, and it takes
-/// turns with what the child has, newest first, but at every 64th turn of the child the oldest.
-/// What a child sends to another worker goes to the same child there. Everything that comes from
-/// elsewhere goes through the children.
+/// have anything to give out; one that had nothing has saved nothing up. Closures that a child
+/// wants to have [anywhere](Goes::Anywhere) are kept beside the child: idle workers get the oldest
+/// of them, and they take turns with the child's own, newest first, but at every 64th turn of the
+/// child the oldest. Closures that a child sends to another worker go to the same child there.
+/// Everything that comes from elsewhere goes through the children.
 ///
 /// # Starvation
 /// Between children there is none: as for [`Fair`](crate::Fair), with a child for a group. Within a
-/// child it is that child's business.
+/// child the order is that child's business.
 ///
 /// # Examples
 ///
-/// A computation gets a quarter of the time, however many fibers it has, and what is left of the
-/// time that the rest does not need:
+/// A computation gets a quarter of the time, with any number of fibers, and the time that the rest
+/// does not need:
 ///
 /// ```
 /// use segue_core::{Builder, spawn};
@@ -69,7 +69,7 @@ pub struct Hierarchical {
     children: Vec<Child>,
     /// The children, those that have used the least first, as of the last turn.
     order: Vec<usize>,
-    /// What the child had used that ran last: nobody begins with less.
+    /// The used time of the child that ran last: nobody begins with less.
     floor: Used,
     meter: Meter<usize>,
 }
@@ -78,9 +78,9 @@ struct Child {
     policy: Box<dyn Policy>,
     share: NonZero<u32>,
     used: Used,
-    /// What may go anywhere.
+    /// The closures that may go anywhere.
     shelf: VecDeque<Job>,
-    /// How often it was asked: whether it is the shelf's turn, and whether the oldest's.
+    /// The number of questions: it decides about the shelf's turn, and the oldest's.
     turns: usize,
 }
 
@@ -198,7 +198,7 @@ impl Policy for Hierarchical {
     }
 }
 
-/// What is right for both.
+/// The lines that are right for both.
 fn both(a: Idle, b: Idle) -> Idle {
     match (a, b) {
         (Idle::Spin, _) | (_, Idle::Spin) => Idle::Spin,

@@ -8,9 +8,10 @@ use segue_core::Attribute;
 use segue_core::scheduling::Job;
 use std::num::NonZero;
 
-/// How urgent a fiber is: the higher runs first. 0 for those that carry none. Children inherit it.
+/// How urgent a fiber is: the higher runs first. 0 for those that carry none. Children inherit the
+/// priority.
 ///
-/// It counts from the next time that the fiber becomes ready.
+/// The value counts from the next time that the fiber becomes ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
@@ -29,27 +30,27 @@ impl Attribute for Priority {
 
 /// The highest [`Priority`] first; among equals first in, first out.
 ///
-/// On each worker what runs next has the highest priority of all that is ready there, new closures,
-/// started fibers and what comes from outside alike. A closure runs on the worker of its spawner,
-/// one from outside on the worker that sees it first, unless another worker has nothing to do: that
-/// gets the most urgent one. So urgent work waits for the turn that is under way, and for what is
-/// at least as urgent. Priorities of different workers are not compared as long as all are busy,
-/// and nobody is interrupted: a long computation should [check](segue_core::yield_now) now and
-/// then.
+/// Each worker runs next the highest priority of all that is ready there, new closures, started
+/// fibers and arrivals from outside alike. A closure runs on the worker of its spawner, one from
+/// outside on the first worker that sees that closure, unless another worker has nothing to do:
+/// that gets the most urgent one. So urgent work waits for the turn that is under way, and for
+/// fibers that are at least as urgent. Priorities of different workers are not compared as long as
+/// all are busy, and nobody is interrupted: a long computation should
+/// [check](segue_core::yield_now) now and then.
 ///
 /// # Starvation
-/// What is less urgent starves as long as its worker always has something more urgent. With
-/// [`relief`](ByPriority::relief) of n every n-th turn goes to what has been ready the longest,
-/// whatever its priority: a fiber with k others ready before it waits for n·(k + 1) turns at most.
-/// Urgent work then waits for one turn more, at every n-th.
+/// A less urgent fiber starves as long as its worker always has a more urgent one. With
+/// [`relief`](ByPriority::relief) of n every n-th turn goes to the fiber that has been ready the
+/// longest, with any priority: a fiber behind k others waits for n·(k + 1) turns at most. Urgent
+/// work then waits for one turn more, at every n-th.
 ///
 /// # Priority inheritance
-/// There is none. A mutex, and whatever else can be waited for, works for fibers of any scheduler,
-/// for threads and for tasks: it does not know its holder (a guard can be sent on), and the holder
-/// may be nothing that has a priority. So a fiber that waits for a lock with a less urgent holder
-/// waits until that holder had its turns. What helps: not to wait while holding what urgent work
-/// needs; to raise the holder for that long, through its [`Attributes`](segue_core::Attributes); or
-/// relief, which bounds the wait.
+/// There is none. A mutex, like each structure, works for fibers of any scheduler, for threads and
+/// for tasks, and does not know its holder (a guard can be sent on), and the holder may be nothing
+/// that has a priority. So a fiber that waits for a lock with a less urgent holder waits until that
+/// holder had its turns. Help: no wait with a lock held that urgent work needs; to raise the holder
+/// for that long, through its [`Attributes`](segue_core::Attributes); or relief, which bounds the
+/// wait.
 ///
 /// # Examples
 ///
@@ -83,7 +84,7 @@ impl ByPriority {
         Self::default()
     }
 
-    /// Every `n`-th turn goes to what has been ready the longest.
+    /// Every `n`-th turn goes to the fiber that has been ready the longest.
     #[must_use]
     pub fn relief(n: NonZero<u32>) -> Self {
         Self { relief: Some(n), ..Self::default() }

@@ -1,15 +1,15 @@
-//! A queue in a ring: what policies keep in the order in which it became ready.
+//! A queue in a ring: policies keep fibers there in the order in which they became ready.
 //!
-//! Used by `fifo` and `stealing`, whose push, pop and look ahead are a part of each turn.
+//! Used by `fifo` and `stealing`: push, pop and look ahead are a part of each turn.
 //!
-//! `VecDeque` has room for any number, so that each step compares where it comes to with the end,
-//! and in a large program the compiler calls it instead of inlining it. Here the room is a power of
-//! two: a place is a count that goes on for ever, under a mask.
+//! `VecDeque` has room for any number, so that each step compares its place with the end, and in a
+//! large program the compiler does not inline such a step. Here the room is a power of two: a place
+//! is a count that goes on for ever, under a mask.
 //!
-//! What is kept does not panic when it is dropped: jobs contain that, and started fibers end the
-//! process. Else the rest would be leaked.
+//! The values do not panic in their drop: jobs contain that, and started fibers end the process.
+//! Else the rest would be leaked.
 //!
-//! What holds: the room is a power of two or nothing, `len` is at most the room, and the `len`
+//! Invariant: the room is a power of two or nothing, `len` is at most the room, and the `len`
 //! places from `first` on, under the mask, have values. No other place has one.
 #![allow(unsafe_code)] // Places without a value.
 
@@ -19,7 +19,8 @@ use std::mem::MaybeUninit;
 
 pub(crate) struct Ring<T> {
     places: Box<[MaybeUninit<T>]>,
-    /// Counts on when a value is taken, and back when one is put before the others. It wraps.
+    /// Counts on when a value is taken, and back when one is put before the others. The count
+    /// wraps.
     first: usize,
     len: usize,
 }
@@ -39,7 +40,7 @@ impl<T> Ring<T> {
         self.first.wrapping_add(self.len)
     }
 
-    /// Whether all values have been taken that lay before what was then the [end](Ring::end).
+    /// Whether all values have been taken that lay before the former [end](Ring::end).
     #[inline(always)]
     pub(crate) fn has_passed(&self, end: usize) -> bool {
         self.first.wrapping_sub(end).cast_signed() >= 0
@@ -57,8 +58,8 @@ impl<T> Ring<T> {
             self.grow();
         }
         let place = self.place(self.len);
-        // SAFETY: there is room, a power of two, so under its mask a place is one of it; and it is
-        // behind the last one with a value.
+        // SAFETY: there is room, a power of two, so under its mask a place is inside; and this
+        // place is behind the last one with a value.
         unsafe { self.places.get_unchecked_mut(place) }.write(value);
         self.len += 1;
     }
@@ -98,7 +99,7 @@ impl<T> Ring<T> {
         Some(unsafe { self.places.get_unchecked(place).assume_init_ref() })
     }
 
-    /// Gives up the room of an empty ring if it is large, after a burst. The counts go on.
+    /// Gives up the large room of an empty ring, after a burst. The counts go on.
     #[inline]
     pub(crate) fn ebb(&mut self) {
         if self.len == 0 && self.places.len() > KEPT {

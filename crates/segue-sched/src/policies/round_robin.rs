@@ -10,18 +10,18 @@ use std::num::NonZero;
 
 /// Round robin over the workers.
 ///
-/// Each worker sends the closures that are spawned on it, and those from outside that it sees
-/// first, to the next worker, the one after that, and so on, itself included. With n workers each
-/// gets every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one worker,
-/// the next k to the next. On its worker everything is first in, first out, or in [another
+/// Each worker sends the closures that are spawned there, and those from outside that this worker
+/// sees first, to the next worker, the one after that, and so on, itself included. With n workers
+/// each gets every n-th of them; with [runs](RoundRobin::in_runs_of) of k, the first k go to one
+/// worker, the next k to the next. On its worker everything is first in, first out, or in [another
 /// order](RoundRobin::ordered_by).
 ///
-/// What it is good for: work that is all alike, such as a connection for each fiber, or a batch of
-/// equal parts. Nothing is ever moved a second time, so when the parts differ, one worker may have
-/// much to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
+/// Good for: work that is all alike, such as a connection for each fiber, or a batch of equal
+/// parts. Nothing is ever moved a second time, so when the parts differ, one worker may have much
+/// to do while another sleeps; then [`Stealing`](crate::Stealing) is better.
 ///
 /// # Starvation
-/// None first in, first out: what is ready runs after all that was ready on its worker before it.
+/// None first in, first out: a ready fiber runs after all that were ready on its worker before.
 /// Else as in that order.
 #[derive(Debug)]
 pub struct RoundRobin<P = Fifo> {
@@ -72,8 +72,8 @@ impl<P> RoundRobin<P> {
     /// The same places, and each worker's own in the order of another policy. Closures that this
     /// gives away when an idle worker asks are moved a second time.
     ///
-    /// For a chain: last in, first out, as a fiber that its neighbour resumed is to run while what
-    /// they share is in the caches.
+    /// For a chain: last in, first out, as a fiber that its neighbour resumed is to run while their
+    /// shared data are in the caches.
     ///
     /// # Examples
     ///

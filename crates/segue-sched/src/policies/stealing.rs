@@ -16,23 +16,22 @@ use segue_core::{Attribute, Spread};
 /// most.
 ///
 /// # The fiber that was resumed last
-/// It runs next: what it shares with the one that resumed it is still
-/// in the caches. Such turns go before the others for some 20 microseconds in all. Then each fiber
-/// and task that is in the queue has its turn first, and those that are resumed meanwhile come
-/// behind them. (Go gives such a fiber what is left of a time slice of 10 ms, tokio three turns in
-/// a row.)
+/// This fiber runs next: the data that it shares with its resumer are still in the caches. Such
+/// turns go before the others for some 20 microseconds in all. Then each fiber and task that is in
+/// the queue has its turn first, and those that are resumed meanwhile come behind them. (Go gives
+/// such a fiber the rest of a time slice of 10 ms, tokio three turns in a row.)
 ///
 /// # Place
-/// A fiber stays where it has started. So a worker that has more fibers than another one has that
-/// start new closures, from its own shelf or from outside: as soon as it has two more if it has
-/// just slept, and the closure is the only one, since then a fiber has spawned it and gone on to
-/// wait; and when it has a dozen more if it is busy. What is on a shelf starts on any worker that
-/// has nothing to do. A closure that is to be [spread](segue_core::Spread) goes to the worker with
-/// the fewest fibers as soon as it is spawned.
+/// A fiber stays in the place of its start. So a worker that has more fibers than another one has
+/// that start new closures, from its own shelf or from outside: after a sleep as soon as it has two
+/// more, and the closure is the only one, since then a fiber has spawned it and gone on to wait;
+/// and with a dozen more if busy. A closure on a shelf starts on any worker that has nothing to do.
+/// A closure that is to be [spread](segue_core::Spread) goes to the worker with the fewest fibers
+/// at its spawn.
 ///
 /// # Starvation
 /// None. Started fibers and woken tasks are first in, first out, each get every other turn at
-/// least, and share it. To those that were resumed last they lose some 20 microseconds, once,
+/// least, and share that. To those that were resumed last they lose some 20 microseconds, once,
 /// wherever they are in the queue; [`paced`](Policy::paced) says how well a worker knows its time.
 /// Of all other closures those from outside come first, and of those that were spawned on the
 /// worker the newest; but once in 64 turns the oldest of these starts before any other. So a
@@ -46,12 +45,12 @@ pub struct Stealing {
     left: u32,
     /// After these, up to where the others in the two queues have their turns first.
     relieved: (usize, usize),
-    /// How many turns it gets then; none before the worker knows its pace.
+    /// The number of turns that it gets then; none before the worker knows its pace.
     pace: u32,
     started: Ring<Started>,
-    /// Tasks that were woken, and what was sent here to start here (`spawn_at`).
+    /// Tasks that were woken, and closures that were sent here to start here (`spawn_at`).
     woken: Ring<Job>,
-    /// What has the next turn.
+    /// The fiber with the next turn.
     tasks_turn: bool,
     /// How often one has gone on before the others since one that should have did not.
     ahead: u8,
