@@ -2,16 +2,16 @@
 //!
 //! Used by std's sockets, and by C.
 //!
-//! The kernel has no flag by which one such call says that it must not block; it goes by the flag
-//! of the open file, which is shared and is not ours to change. So:
+//! The kernel has no flag by which one such call says that it must not block; the flag of the open
+//! file decides, which is shared and is not ours to change. So:
 //!
 //! | | where the worker has a ring | elsewhere |
 //! | --- | --- | --- |
-//! | connect | flies in it, but for Unix sockets | a thread that a cancellation interrupts makes it |
-//! | accept | flies in it | readiness is waited for; then such a thread makes it |
+//! | connect | flies in it, but for Unix sockets | a thread that a cancellation interrupts makes the call |
+//! | accept | flies in it | readiness is waited for; then such a thread makes the call |
 //!
 //! A Unix socket that is to be connected to a full queue is ready for ever: a ring tries again and
-//! again before it gives the call to a thread of its own, and a cancel in between is lost.
+//! again before giving the call to a thread of its own, and a cancel in between is lost.
 //!
 //! **The race to fear**: between the look at a listener and the call another accept takes the
 //! connection, that of another fiber, thread or process. Then the call waits for the next
@@ -32,8 +32,7 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::ptr;
 
-/// An error of a flight, as `errno`; what a time-out is called differs. `None` if there was no
-/// flight.
+/// An error of a flight, as `errno`; the name of a time-out differs. `None` if there was no flight.
 fn number(error: &io::Error, late: c_int) -> Option<c_int> {
     match error.raw_os_error() {
         Some(number) => Some(number),
@@ -98,7 +97,7 @@ fn accept_if_ready(fd: c_int, flags: c_int) -> Outcome<Accepted> {
     })
 }
 
-/// Writes an address where a caller of `accept` wants it.
+/// Writes an address to the place that a caller of `accept` names.
 ///
 /// # Safety
 /// As for `accept`.
@@ -110,7 +109,7 @@ unsafe fn write_address(peer: Option<SocketAddrAny>, addr: *mut libc::sockaddr, 
         Some(peer) => (peer.as_ptr().cast::<u8>(), peer.addr_len()),
         None => (ptr::null(), 0),
     };
-    // SAFETY: the caller's: there is room for as much as it says; and the address is as long.
+    // SAFETY: the caller's: there is room for the given length; and the address is as long.
     unsafe {
         let room = *length;
         if has > 0 {
@@ -138,7 +137,7 @@ unsafe fn address(addr: *const libc::sockaddr, length: libc::socklen_t) -> Optio
         return None;
     }
     let mut storage = SockAddrStorage::zeroed();
-    // SAFETY: both have as many bytes; and what is there is what a system call would be given.
+    // SAFETY: both have as many bytes; and the content is that for a system call.
     unsafe {
         ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut storage).cast::<u8>(), length as usize);
         Some(SockAddr::new(storage, length))
@@ -168,7 +167,7 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
             count_wait();
             match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
-                // It was begun before, and a ring does not wait for that.
+                // The connect was begun before, and a ring does not wait for that.
                 Some(Err(error)) if error.raw_os_error() == Some(libc::EALREADY) => {}
                 Some(Err(error)) if let Some(error) = number(&error, libc::EINPROGRESS) => return Err(error),
                 _ => {}

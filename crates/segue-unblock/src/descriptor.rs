@@ -1,4 +1,4 @@
-//! What kind of thing a descriptor leads to, and how it is asked without waiting.
+//! The kind of thing behind a descriptor, and its calls without waiting.
 //!
 //! Used by `patience` and by the functions for one descriptor.
 //!
@@ -14,17 +14,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-/// What is waited for.
+/// The direction of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     Read,
     Write,
 }
 
-/// How a `read` or `write` of a descriptor is made so that it does not wait.
+/// The way of a `read` or `write` without a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Not at all: it does not block, or is a file or directory, or nothing.
+    /// Not at all: the descriptor does not block, or is a file or directory, or nothing.
     Through,
     /// By the calls for sockets.
     Socket,
@@ -33,14 +33,14 @@ pub(crate) enum Manner {
     Stream,
 }
 
-/// Whether calls on it don't wait, as those on what is no descriptor.
+/// Whether calls on it don't wait, as those on a number that is no descriptor.
 pub(crate) fn does_not_block(fd: c_int) -> bool {
     // SAFETY: no memory is named.
     let flags = unsafe { raw!(SYS_fcntl, fd, libc::F_GETFL) };
     flags == -1 || flags as c_int & libc::O_NONBLOCK != 0
 }
 
-/// What it leads to.
+/// Its kind.
 pub(crate) fn manner(fd: c_int) -> Manner {
     if does_not_block(fd) {
         return Manner::Through;
@@ -50,13 +50,13 @@ pub(crate) fn manner(fd: c_int) -> Manner {
     if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } == -1 {
         return Manner::Through;
     }
-    // SAFETY: it was written.
+    // SAFETY: the kernel has written the field.
     let stat = unsafe { stat.assume_init() };
     match stat.st_mode & libc::S_IFMT {
         libc::S_IFSOCK => Manner::Socket,
         libc::S_IFIFO => Manner::Pipe,
         libc::S_IFCHR if is_memory(stat.st_rdev) => Manner::Through,
-        // What has no name has no type either: events, timers, signals, epolls.
+        // A file without a name has no type either: events, timers, signals, epolls.
         libc::S_IFCHR | 0 => Manner::Stream,
         _ => Manner::Through,
     }
@@ -67,11 +67,11 @@ fn is_memory(device: libc::dev_t) -> bool {
     libc::major(device) == 1 && matches!(libc::minor(device), 3 | 5 | 7 | 9)
 }
 
-/// A duplicate: what the number leads to at this moment, whatever becomes of the number.
+/// A duplicate: the file behind the number at this moment, through all changes of the number.
 pub(crate) fn duplicate(fd: c_int) -> Outcome<OwnedFd> {
     // SAFETY: no memory is named.
     let made = outcome(unsafe { raw!(SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: it is a new one, and ours.
+    // SAFETY: the descriptor is a new one, and ours.
     Ok(unsafe { OwnedFd::from_raw_fd(made as c_int) })
 }
 
@@ -91,13 +91,12 @@ pub(crate) fn option<T: Copy + Default>(fd: c_int, name: c_int) -> Option<T> {
     (done == 0).then_some(value)
 }
 
-/// Whether it is a socket that moves bytes and not packets.
+/// Whether this is a socket that moves bytes and not packets.
 pub(crate) fn is_stream(fd: c_int) -> bool {
     option::<c_int>(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
 }
 
-/// How long a call may wait, by the socket's own time-out; `None` for ever, and for what is no
-/// socket.
+/// The time that a call may wait, by the socket's own time-out; `None` for ever, and for no socket.
 pub(crate) fn timeout(fd: c_int, half: Half) -> Option<Duration> {
     let name = if half == Half::Read { libc::SO_RCVTIMEO } else { libc::SO_SNDTIMEO };
     let [seconds, micros] = option::<[i64; 2]>(fd, name)?;
@@ -105,11 +104,10 @@ pub(crate) fn timeout(fd: c_int, half: Half) -> Option<Duration> {
     (!timeout.is_zero()).then_some(timeout)
 }
 
-/// What the kernel says of it at this moment: which of these events, errors and the end, none if it
-/// says nothing.
+/// The kernel's word at this moment: which of these events, errors and the end, none for no word.
 pub(crate) fn poll(fd: c_int, events: c_short) -> c_short {
     let mut asked = libc::pollfd { fd, events, revents: 0 };
-    // The kernel writes what is left of it.
+    // The kernel writes the rest of the time.
     let mut none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the entry is there for the length of the call.
     let found = unsafe { raw!(SYS_ppoll, &raw mut asked, 1_usize, &raw mut none, ptr::null::<u8>(), 8_usize) };
@@ -121,17 +119,17 @@ pub(crate) fn is_ready(fd: c_int, half: Half) -> bool {
     poll(fd, if half == Half::Read { libc::POLLIN } else { libc::POLLOUT }) != 0
 }
 
-/// Whether it is a socket with an error that the next call is to return.
+/// Whether this is a socket with an error that the next call is to return.
 pub(crate) fn has_failed(fd: c_int) -> bool {
     poll(fd, 0) & (libc::POLLERR | libc::POLLNVAL) != 0 && option::<c_int>(fd, libc::SO_TYPE).is_some()
 }
 
-/// Whether a call was refused because it can't be told not to wait.
+/// Whether a call was refused because it has no form without a wait.
 fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome, Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::ESPIPE))
 }
 
-/// How a terminal is read and written; `None` for what is none. Of the side of a terminal's program
+/// The reads and writes of a terminal; `None` for another file. Of the side of a terminal's program
 /// and of the other side alike.
 fn settings(fd: c_int) -> Option<libc::termios> {
     let mut settings = MaybeUninit::<libc::termios>::uninit();
@@ -164,7 +162,7 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
     if !is_ready(fd, Half::Read) && !settings(fd).is_some_and(|settings| has_rules(&settings)) {
         return Err(libc::EAGAIN);
     }
-    // SAFETY: the kernel has looked at the list, or has refused before it did; the caller's.
+    // SAFETY: the kernel has looked at the list, or has refused before that; the caller's.
     let list = unsafe { std::slice::from_raw_parts(iov, count as usize) };
     let read = read_elsewhere(fd, total(list))?;
     let mut rest = &read[..];
@@ -177,12 +175,12 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
     Ok(read.len().cast_signed())
 }
 
-/// The longest read of what can't be told not to wait. A server of a file system reads requests of
-/// up to 1 MiB.
+/// The longest read of a file without a form that does not wait. A server of a file system reads
+/// requests of up to 1 MiB.
 const LONGEST: usize = 2 << 20;
 
-/// Reads on another thread. What is ready may be gone when it is read, and then comes when another
-/// party likes.
+/// Reads on another thread. Ready bytes may be gone at the read, and the next ones come when
+/// another party likes.
 fn read_elsewhere(fd: c_int, length: usize) -> Outcome<Vec<u8>> {
     let (file, length) = (duplicate_or_wait(fd)?, length.min(LONGEST));
     elsewhere("something to read", true, move || {
@@ -196,7 +194,7 @@ fn read_elsewhere(fd: c_int, length: usize) -> Outcome<Vec<u8>> {
     })
 }
 
-/// Writes what there is room for, or says `EAGAIN`.
+/// Writes as much as there is room for, or says `EAGAIN`.
 ///
 /// # Safety
 /// As for `writev`; there is at least one buffer. If something was written before, `goes_on`.
@@ -224,7 +222,7 @@ pub(crate) unsafe fn try_write(
     if !is_ready(fd, Half::Write) {
         return Err(libc::EAGAIN);
     }
-    // SAFETY: the kernel has looked at the list, or has refused before it did; the caller's.
+    // SAFETY: the kernel has looked at the list, or has refused before that; the caller's.
     unsafe { write_elsewhere(fd, manner, std::slice::from_raw_parts(iov, count as usize)) }
 }
 
@@ -233,7 +231,7 @@ pub(crate) unsafe fn try_write(
 const PIECE: usize = 4096;
 
 /// Writes on another thread. A terminal that is ready has room for a byte, and nobody says for how
-/// many more; a counter may be ready, and too full for what is added. The rest would wait, here
+/// many more; a counter may be ready, and too full for the addition. The rest would wait, here
 /// perhaps for a reader of this very worker.
 ///
 /// # Safety

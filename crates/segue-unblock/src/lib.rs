@@ -1,9 +1,9 @@
-//! Blocking crates, unmodified, in fibers: calls of the C library suspend the fiber that asks for
-//! it.
+//! Blocking crates, unmodified, in fibers: calls of the C library suspend a fiber that asks for
+//! this.
 //!
 //! A client library that opens its own `std::net::TcpStream`, reads from it and sleeps in between
-//! blocks the thread, and with it all fibers of the worker. Inside of [`unblock`] it does not: what
-//! waits is the fiber.
+//! blocks the thread, and so all fibers of the worker. Inside of [`unblock`] such a library does
+//! not: only the fiber waits.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -40,11 +40,11 @@
 //! # The idea
 //!
 //! A program that is linked with this crate has the C library's blocking functions from here: a
-//! static linker takes the first definition that it finds, for std and for C alike, and the dynamic
-//! one the program's before the library's. To be linked is all that it takes, also if nothing is
-//! called: so each function first looks whether it was asked for. The mark that says so lies in the
-//! running fiber's header. Without it a function is the system call of its name, made directly.
-//! Segue's own calls are system calls, too, and never come here.
+//! static linker takes the first definition, for std and for C alike, and the dynamic one the
+//! program's before the library's. The link alone is enough, also without a call: so each function
+//! first looks for the request. The mark that says so lies in the running fiber's header. Without
+//! that mark a function is the system call of its name, made directly. Segue's own calls are system
+//! calls, too, and never come here.
 //!
 //! ```text
 //!   read(fd, ..)
@@ -57,44 +57,45 @@
 //!   wait for readiness, once --> try again, and pause where it is ready and denies that
 //! ```
 //!
-//! Where a call can't be tried without waiting, a thread makes it that a cancellation interrupts.
+//! Where a call can't be tried without waiting, a thread that a cancellation interrupts makes the
+//! call.
 //!
-//! No flag of a descriptor is changed, and no table of them is kept. What is waited for is a
-//! duplicate, and the call goes on there: if its number is closed meanwhile, and given out again,
-//! the call goes on with the file that it was begun with, as one in the kernel would.
+//! No flag of a descriptor is changed, and no table of them is kept. The wait is for a duplicate,
+//! and the call goes on there: if its number is closed meanwhile, and given out again, the call
+//! goes on with its original file, as one in the kernel would.
 //!
-//! # What is defined
+//! # The functions
 //!
 //! | functions | how they wait |
 //! | --- | --- |
 //! | `read`, `readv`, `write`, `writev`, `__read_chk` | pipes, sockets, most events: by readiness. Terminals, counters and devices that can't be told not to wait: by readiness, then on another thread, so that a terminal reads by its own rules (`VMIN`, `VTIME`). Files and directories are passed through, also those of servers, and so are writes to descriptors 1 and 2, during which std holds a lock |
 //! | `recv`, `recvfrom`, `recvmsg`, `recvmmsg`, `send`, `sendto`, `sendmsg`, `sendmmsg`, `__recv_chk`, `__recvfrom_chk` | by readiness; `SO_RCVTIMEO` and `SO_SNDTIMEO` are kept. A send goes on until all is sent, a receive with `MSG_WAITALL` until all is there; of lists, for each message |
-//! | `connect`, `accept`, `accept4` | in the worker's ring. Without one, and for a connect of a Unix socket, on another thread; an accept when it is ready |
+//! | `connect`, `accept`, `accept4` | in the worker's ring. Without one, and for a connect of a Unix socket, on another thread; an accept of a ready listener |
 //! | `poll`, `ppoll`, `select`, `epoll_wait`, `epoll_pwait`, `__poll_chk`, `__ppoll_chk` | for all at once. With a mask of signals they are passed through |
 //! | `nanosleep`, `clock_nanosleep`, `sleep`, `usleep` | on the scheduler's clock, which a simulator moves. A signal ends none |
 //! | `getaddrinfo` | on another thread |
 //!
 //! A descriptor may be ready for the kernel and not for the call: that of a socket with a queue of
 //! errors, of a datagram for a full queue, of a peek beyond the last byte. Then the call is tried
-//! again up to 16 ms later, so that what comes may be had as much later.
+//! again up to 16 ms later, so that data may come as much later.
 //!
 //! Not caught, and so blocking: file locks, the opening of a named pipe, `splice` and `sendfile`
-//! (with which `std::io::copy` moves what it can), `tcdrain`, `waitpid`, `pause` and the like;
-//! locks and condition variables; what C calls by number; what the C library does inside of its own
+//! (which `std::io::copy` uses where possible), `tcdrain`, `waitpid`, `pause` and the like; locks
+//! and condition variables; calls by number in C; calls of the C library inside of its own
 //! functions, as `fread`. [`waits`] tells whether anything was caught.
 //!
 //! # Cancellation
 //!
 //! A call of a cancelled fiber fails with `ECANCELED`, which
-//! [`Cancelled::caused`](segue_core::Cancelled::caused) knows; the reason stays behind. What was
-//! sent before that, or before a time-out, is what the call returns. A sleep ends early instead and
-//! says that it is over, since std panics at any other end; the next call fails.
+//! [`Cancelled::caused`](segue_core::Cancelled::caused) knows; the reason stays behind. The call
+//! returns the bytes that were sent before that, or before a time-out. A sleep ends early instead
+//! and reports a full sleep, since std panics at any other end; the next call fails.
 //!
 //! Every wait ends so, with others of its worker and after others: no deadline, end of a scope or
-//! shutdown is held up by what a call waits for. A call on another thread is interrupted, *no
-//! effect*; where the kernel does not listen, it is left behind, and *may already have happened*. A
-//! lookup of a name is left behind likewise, and its answer is dropped. A connect goes on by
-//! itself.
+//! shutdown is held up by the event that a call awaits. A call on another thread is interrupted,
+//! *no effect*; where the kernel does not listen, the call is left behind, and *may already have
+//! happened*. A lookup of a name is left behind likewise, and its answer is dropped. A connect goes
+//! on by itself.
 //!
 //! # The contract of the functions
 //!
@@ -103,11 +104,11 @@
 //! and may be written where the kernel would. A `SAFETY:` comment that names "the
 //! contract of this function", or says "the caller's", cites this section.
 //!
-//! # Where it is
+//! # Platforms
 //!
 //! Linux on 64-bit processors, linked with the C library as a library of its own. Sanitizers define
 //! the same functions: a build with one refuses this crate. A library that others load (a `cdylib`)
-//! should not have it: its host would get these functions, too.
+//! should not have this crate: its host would get these functions, too.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("segue-unblock is for Linux on 64-bit processors: leave it out of builds for other systems");
@@ -129,49 +130,50 @@ mod sockets;
 mod transfer;
 
 /// Runs `f`, in which the C library's calls that would block suspend the calling fiber. On a plain
-/// thread it only runs `f`.
+/// thread this only runs `f`.
 ///
-/// It is the fiber's: the others of its worker are as they were, and what `f` spawns, or moves to
-/// another scheduler's thread, is outside. Whether the second half of a `join` is inside depends on
-/// who runs it. Nested ones are one; in [`no_suspend`](segue_core::no_suspend), and while the fiber
-/// panics, calls are plain, whichever is around the other. In the child of a `fork`, too.
+/// The mark is the fiber's: the others of its worker are unchanged, and fibers that `f` spawns, or
+/// code that moves to another scheduler's thread, are outside. Whether the second half of a `join`
+/// is inside depends on its worker. Nested ones are one; in [`no_suspend`](segue_core::no_suspend),
+/// and while the fiber panics, calls are plain, whichever is around the other. In the child of a
+/// `fork`, too.
 ///
-/// It is an operation: no computation is captured across it by an effect or a generator.
+/// This is an operation: no computation is captured across it by an effect or a generator.
 ///
 /// # Safety
 ///
 /// Other fibers of the same thread run while a call in `f` waits. The caller vouches for the code
 /// in `f`, and all that this calls, that across a call that may wait
 ///
-/// * it holds no lock of std's or of C's that a fiber of this thread may ask for: a mutex, the
-///   locks of standard streams, the lock under which something is initialised once. The thread
-///   would wait for itself. A lock that lets its own thread in twice lets the other fiber in;
-/// * it is inside of no `LocalKey::with`, no initialiser of a thread-local variable, no guard that
-///   relies on the frames of its thread ending in reverse order (as `scoped-tls`), and has no
+/// * the code holds no lock of std's or of C's that a fiber of this thread may ask for: a mutex,
+///   the locks of standard streams, the lock of a one-time initialisation. The thread would wait
+///   for itself. A lock that lets its own thread in twice lets the other fiber in;
+/// * the code is inside of no `LocalKey::with`, no initialiser of a thread-local variable, no guard
+///   that relies on the frames of its thread ending in reverse order (as `scoped-tls`), and has no
 ///   `RefCell` of the thread's borrowed. These are the [limits][soundness] of all fibers, which
 ///   code that is written for fibers heeds and other code does not know;
-/// * it expects nothing that the thread has one of to be as it was: an error queue of a C library,
-///   a "current" something, the working directory of the thread, its mask of signals, its priority;
+/// * the code expects no per-thread value to stay: an error queue of a C library, a "current"
+///   something, the working directory of the thread, its mask of signals, its priority;
 ///
 /// and that
 ///
-/// * no signal handler that may interrupt it makes one of these calls on a descriptor that blocks:
-///   the fiber would be suspended in the middle of the handler. What does not block is passed
-///   through, as the pipes of `signal-hook` are;
-/// * it does not leave a frame that waits, by `longjmp` or by ending the thread; and nobody cancels
-///   the thread by `pthread_cancel`;
+/// * no signal handler that may interrupt the code makes one of these calls on a descriptor that
+///   blocks: the fiber would be suspended in the middle of the handler. Calls that do not block are
+///   passed through, as the pipes of `signal-hook` are;
+/// * the code does not leave a frame that waits, by `longjmp` or by ending the thread; and nobody
+///   cancels the thread by `pthread_cancel`;
 /// * the child of a `vfork`, or of another `clone` that has this memory for its own, makes none of
-///   these calls before its `exec`: it would suspend the fiber of its parent. The child of a `fork`
-///   may, and std's `Command` and `posix_spawn` make none;
-/// * it fits on the fiber's stack.
+///   these calls before its `exec`: such a call would suspend the fiber of its parent. The child of
+///   a `fork` may, and std's `Command` and `posix_spawn` make none;
+/// * the code fits on the fiber's stack.
 ///
-/// What breaks the first of these stands still rather than corrupts; the worker's monitor reports
-/// it.
+/// Code that breaks the first of these stands still rather than corrupts; the worker's monitor
+/// reports that.
 ///
 /// [soundness]: https://docs.rs/segue
 ///
 /// # Cancellation
-/// `f` sees the caller's, as `ECANCELED`; what it returns is returned.
+/// `f` sees the caller's, as `ECANCELED`; the result of `f` is returned.
 ///
 /// # Examples
 ///
@@ -196,7 +198,7 @@ pub unsafe fn unblock<R>(f: impl FnOnce() -> R) -> R {
 
 /// How often a call has waited by suspending its fiber, in this process so far. Never waits.
 ///
-/// For tests: what was not caught has not counted.
+/// For tests: calls that were not caught have not counted.
 ///
 /// # Examples
 ///

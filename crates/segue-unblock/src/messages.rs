@@ -2,12 +2,12 @@
 //!
 //! Used by std's sockets, by crates that send descriptors, and by C.
 //!
-//! Control data goes with the first byte of what is sent. A receive that wants all is put together
-//! from parts, and control data may come with each: the kernel ends such a receive behind
-//! descriptors, and so does this; of other control data the last stays. Of several writers of one
-//! stream, whose credentials are asked for, parts are put together, too.
+//! Control data goes along with the first byte. A receive that wants all is put together from
+//! parts, and control data may come with each: the kernel ends such a receive behind descriptors,
+//! and so does this; of other control data the last stays. Parts of several writers of one stream
+//! with credentials are put together, too.
 //!
-//! Over a stream the kernel takes a part of a message where it must not wait, and counts that
+//! Over a stream the kernel takes a part of a message where a wait is forbidden, and counts that
 //! message. So of a list the last one that was counted goes on by itself before the next begins;
 //! and the messages of a receive that wants all are received one by one.
 #![allow(unsafe_code)] // The C library's functions, defined anew.
@@ -39,7 +39,7 @@ unsafe fn slices<'a>(message: *const libc::msghdr) -> &'a [libc::iovec] {
     }
 }
 
-/// Sends a message, or what is left of it when so much was sent.
+/// Sends a message, or the rest after so many bytes.
 ///
 /// # Safety
 /// As for `sendmsg`; if something was sent, the kernel has accepted the message.
@@ -52,7 +52,7 @@ unsafe fn send_part(fd: c_int, message: *const libc::msghdr, sending: &Sending, 
     // SAFETY: it was accepted.
     let rest = rest(unsafe { slices(message) }, moved);
     let part = header(rest.as_ptr(), rest.len());
-    // SAFETY: parts of what the caller has named.
+    // SAFETY: parts of the caller's buffers.
     sending.attempt(moved, |flags| unsafe { raw!(SYS_sendmsg, fd, &raw const part, flags) })
 }
 
@@ -65,9 +65,9 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_i
     let sending = Sending::new(flags);
     carry_out(|| {
         admit()?;
-        // SAFETY: it is asked for when something was sent.
+        // SAFETY: this is asked for after bytes were sent.
         let length = || total(unsafe { slices(message) });
-        // SAFETY: the caller's; the kernel has accepted what it has sent.
+        // SAFETY: the caller's; the kernel has accepted the message.
         let attempt = |fd, moved| unsafe { send_part(fd, message, &sending, moved) };
         go_on(&mut Patience::new(fd), Half::Write, 0, length, attempt)
     })
@@ -78,7 +78,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_i
 /// # Safety
 /// The kernel has filled it.
 unsafe fn ends_a_receive(message: *const libc::msghdr) -> bool {
-    // SAFETY: what the kernel has written are headers one behind the other, as long as they say.
+    // SAFETY: the kernel has written headers one behind the other, of the given lengths.
     unsafe {
         if (*message).msg_flags & libc::MSG_CTRUNC != 0 {
             return true;
@@ -110,7 +110,7 @@ unsafe fn receive_all(patience: &mut Patience, message: *mut libc::msghdr, flags
         (*message).msg_controllen = room;
         outcome(raw!(SYS_recvmsg, fd, message, flags))
     };
-    // SAFETY: it is asked for when something was received.
+    // SAFETY: this is asked for after bytes were received.
     let length = || total(unsafe { slices(message) });
     if flags & libc::MSG_PEEK != 0 {
         return peek_all(patience, length, whole);
@@ -125,7 +125,7 @@ unsafe fn receive_all(patience: &mut Patience, message: *mut libc::msghdr, flags
         let rest = rest(unsafe { slices(message) }, moved);
         let mut part = header(rest.as_ptr(), rest.len());
         (part.msg_control, part.msg_controllen) = (control, room);
-        // SAFETY: parts of what the caller has named, and its control data.
+        // SAFETY: parts of the caller's buffers, and its control data.
         let received = outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut part, flags) })?;
         // SAFETY: the caller's message is there.
         unsafe {
@@ -215,7 +215,7 @@ unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_
             unsafe {
                 let sent = (*message).msg_len as usize;
                 let part = |fd, sent| send_part(fd, &raw const (*message).msg_hdr, &sending, sent);
-                // What was sent is returned, whatever ends it.
+                // Bytes that were sent are returned, after any end.
                 let sent = go_on(patience, Half::Write, sent, || length(moved), part)?;
                 (*message).msg_len = sent as c_uint;
             }

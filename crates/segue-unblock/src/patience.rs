@@ -8,7 +8,7 @@
 //! [`Patience::wait`]. The kernel's word for readiness is a hint: a socket with a queue of errors,
 //! a full queue of another datagram socket, a peek beyond the last byte, an exception that `select`
 //! does not count are ready for ever, and the call would block for ever. A loop that believed the
-//! hint would spin, and would reach no time limit. So a wait remembers that it was told *ready*:
+//! hint would spin, and would reach no time limit. So a wait remembers a report of *ready*:
 //!
 //! ```text
 //!           told ready                denied, and still ready
@@ -48,7 +48,7 @@ pub(crate) struct Patience {
     /// From the first wait on; that of the socket's time-out, unless one was given.
     deadline: Option<Option<Instant>>,
     /// Whether the last wait ended because the descriptor was ready, and nothing was moved since:
-    /// then the call has denied it.
+    /// then the call has denied that.
     told: bool,
     pause: Duration,
 }

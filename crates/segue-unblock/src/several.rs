@@ -2,7 +2,7 @@
 //!
 //! Used by `TcpStream::connect_timeout`, by event loops, and by C.
 //!
-//! What is ready is asked for first, without waiting, by the call itself. Then the descriptors go
+//! The ready ones are asked for first, without waiting, by the call itself. Then the descriptors go
 //! into an epoll of the call's own, which the fiber waits for as for any one descriptor; and the
 //! call is asked again. A call that sets a mask of signals is passed through: the mask is the
 //! thread's, which others have meanwhile.
@@ -38,7 +38,7 @@ impl Limit {
         u64::try_from(timeout).map_or(Limit::Never, |millis| Limit::After(Duration::from_millis(millis)))
     }
 
-    /// `None` for what the kernel refuses.
+    /// `None` for descriptors that the kernel refuses.
     fn timespec(timeout: Option<&libc::timespec>) -> Option<Self> {
         let Some(timeout) = timeout else { return Some(Limit::Never) };
         let nanos = u32::try_from(timeout.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000)?;
@@ -57,8 +57,8 @@ impl Limit {
     }
 }
 
-/// Asks until something is found, or the time is over; waits in between for what `watch` makes.
-/// `look` gets the number of what was waited for.
+/// Asks until something is found, or the time is over; waits in between for the descriptor that
+/// `watch` makes. `look` gets the number of that descriptor.
 #[track_caller]
 fn until_found(
     limit: Limit,
@@ -87,14 +87,14 @@ fn until_found(
     }
 }
 
-/// An epoll that is ready when one of these is, each with the events of `poll` asked of it.
+/// An epoll that is ready when one of these is, each with its events of `poll`.
 fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant>) -> Outcome<Patience> {
     // SAFETY: no memory is named.
     let epoll = match outcome(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize) {
         Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => return Ok(Patience::without(deadline)),
         made => made?,
     };
-    // SAFETY: it is a new one, and ours.
+    // SAFETY: the descriptor is a new one, and ours.
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll as c_int) };
     let mut all: Vec<(c_int, u32)> =
         wanted.filter(|(fd, _)| *fd >= 0).map(|(fd, events)| (fd, events as u16 as u32)).collect();
@@ -110,8 +110,8 @@ fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant
         // SAFETY: the event is there for the length of the call.
         let added = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
         match outcome(added as isize) {
-            // A file or a device has always the same to say, and it was asked for something else.
-            // And `select` passes over what is beyond all descriptors.
+            // A file or a device always gives the same answer, and was asked for something else.
+            // And `select` passes over numbers beyond all descriptors.
             Ok(_) | Err(libc::EPERM | libc::EBADF) => {}
             Err(libc::ENOMEM | libc::ENOSPC) => return Ok(Patience::without(deadline)),
             Err(error) => return Err(error),
@@ -169,7 +169,7 @@ unsafe extern "C" fn ppoll(
         // SAFETY: by the contract of this function, as the crate's head has it.
         return unsafe { poll_until(fds, count, limit) };
     }
-    // The kernel writes what is left, and the C library does not.
+    // The kernel writes the rest, and the C library does not.
     let mut limit = timeout.copied();
     let limit = limit.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
     // SAFETY: by the contract of this function, as the crate's head has it.
@@ -210,7 +210,7 @@ unsafe extern "C" fn epoll_pwait(
     if !is_active() || timeout == 0 || !mask.is_null() {
         return call(epoll, timeout) as c_int;
     }
-    // If its number is closed meanwhile, and given out again, it is asked through the duplicate.
+    // A number that is closed meanwhile, and given out again, is asked through the duplicate.
     let limit = Limit::millis(timeout);
     let watch = |deadline| Ok(Patience::until(epoll, deadline));
     carry_out(|| until_found(limit, |waited| outcome(call(waited.unwrap_or(epoll), 0)), watch)) as c_int
@@ -225,7 +225,7 @@ unsafe extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, mo
 /// Up to how many descriptors a `select` is caught: as many as a process has at most by default.
 const MOST: c_int = 1 << 20;
 
-/// What `select` asks a set for, as events of `poll`.
+/// The events of `poll` for a set of `select`.
 const SETS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
 #[unsafe(no_mangle)]
@@ -249,7 +249,7 @@ unsafe extern "C" fn select(
         unsafe { raw!(SYS_pselect6, count, reads, writes, errors, timeout, ptr::null::<c_void>()) }
     };
     let (Some(limit), true) = (limit, count >= 0) else {
-        // The kernel is to say what is wrong.
+        // The kernel is to name the error.
         let mut wrong = libc::timespec { tv_sec: -1, tv_nsec: 0 };
         return call(&raw mut wrong) as c_int;
     };
@@ -287,7 +287,7 @@ unsafe extern "C" fn select(
             }
         }
     };
-    // As Linux has it: the time that is left.
+    // As on Linux: the rest of the time.
     if let (Some(given), Limit::After(time)) = (given, limit) {
         let left = time.saturating_sub(now().saturating_duration_since(begun));
         *given = libc::timeval { tv_sec: left.as_secs() as i64, tv_usec: left.subsec_micros().into() };

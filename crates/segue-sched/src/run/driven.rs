@@ -1,4 +1,4 @@
-//! A scheduler that its caller drives: its fibers run when a loop that is not ours polls it.
+//! A scheduler that its caller drives: its fibers run when a loop that is not ours polls.
 //!
 //! Used by programs with a foreign loop on their thread: of a user interface, of a game, of an
 //! event library.
@@ -19,11 +19,11 @@
 //!                             \--> BUSY      (the turns are used up: Polled::Again)
 //! ```
 //!
-//! It is born ASLEEP, or CALLED if its policy has asked for a turn already. While it is BUSY nobody
-//! calls `wake`, since the caller has been told to poll again.
+//! A driven scheduler is born ASLEEP, or CALLED after a policy's request for a turn. While it is
+//! BUSY nobody calls `wake`, since the caller has been told to poll again.
 //!
 //! **The race to fear**: a letter that comes after the last look of a poll and before the caller
-//! sleeps. It is the race of `inbox.rs`: the letter either prevents the announcement or meets it.
+//! sleeps. This is the race of `inbox.rs`: the letter either prevents the announcement or meets it.
 //! In the second case the sender calls `wake`, and the caller's loop has to remember that, as any
 //! loop does that other threads wake.
 #![allow(unsafe_code)] // A worker beside the state that it refers to.
@@ -44,7 +44,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What [`Driven::poll`] came to.
+/// The outcome of [`Driven::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Polled {
@@ -57,25 +57,25 @@ pub enum Polled {
 
 /// A scheduler that its caller drives. Made by [`Builder::driven`](crate::Builder::driven).
 ///
-/// It has one worker, which is the thread that made it: it can't be sent to another. Its fibers run
-/// inside of [`poll`](Driven::poll), and so between two polls everything on the thread is as the
-/// caller's loop left it. They may hold what is not `Send`, and use what belongs to that loop's
-/// thread.
+/// There is one worker, the thread of the making: a driven scheduler can't be sent to another. Its
+/// fibers run inside of [`poll`](Driven::poll), and so between two polls everything on the thread
+/// is as after the caller's loop. They may hold values that are not `Send`, and use objects of that
+/// loop's thread.
 ///
 /// `wake` is called when there is something to poll for, once until the next poll; from any thread,
-/// also from the caller's own. It must not wait and must not poll, but tell the loop to: by an
-/// event of a user interface, for instance. If it panics, the process ends.
+/// also from the caller's own. The closure must not wait and must not poll, but tell the loop to:
+/// by an event of a user interface, for instance. If `wake` panics, the process ends.
 ///
-/// Nothing sleeps in its park; each poll begins by asking it for events: if its fibers do I/O, the
-/// loop polls in short intervals.
+/// Nothing sleeps in its park; each poll begins with a question to the park for events: if its
+/// fibers do I/O, the loop polls in short intervals.
 ///
-/// Dropping it cancels its fibers and runs them to their end; after a grace, in which they run, if
-/// it was given [one](crate::Builder::shutdown). The drop waits for fibers that wait under a
+/// Its drop cancels its fibers and runs them to their end; after a grace, in which they run, if
+/// there is [one](crate::Builder::shutdown). The drop waits for fibers that wait under a
 /// [`shield`](segue_core::shield), and for fibers that have [moved](crate::move_to) to other
-/// schedulers. A moved fiber must not drop it: it would wait for itself for ever. While the thread
-/// panics, its fibers can't go on, so the drop leaks them. So does the drop at the end of a thread,
-/// if the scheduler is in a thread-local variable that was first used before the thread had its
-/// first scheduler.
+/// schedulers. A moved fiber must not drop the scheduler: that fiber would wait for itself for
+/// ever. While the thread panics, its fibers can't go on, so the drop leaks them. So does the drop
+/// at the end of a thread, if the scheduler is in a thread-local variable that was first used
+/// before the thread had its first scheduler.
 ///
 /// # Examples
 ///
@@ -104,7 +104,7 @@ pub struct Driven {
     handle: Handle,
     /// End last.
     _attendants: Attendants,
-    /// It stays on its thread.
+    /// A driven scheduler stays on its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -145,18 +145,18 @@ impl Driven {
         }
     }
 
-    /// Runs what is ready: until nothing is, or for some hundred turns. Never waits.
+    /// Runs ready fibers: until there is none, or for some hundred turns. Never waits.
     ///
-    /// It can be called from a fiber of another scheduler, too.
+    /// A call from a fiber of another scheduler is allowed, too.
     ///
     /// # Panics
-    /// If it is called while the thread is panicking.
+    /// If the thread is panicking.
     pub fn poll(&mut self) -> Polled {
         assert!(!std::thread::panicking(), "a thread that is panicking can't run fibers");
         self.worker.poll(None)
     }
 
-    /// Starts a detached fiber. It runs in later polls. Never waits.
+    /// Starts a detached fiber. The fiber runs in later polls. Never waits.
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -169,22 +169,21 @@ impl Driven {
         handle
     }
 
-    /// Starts a detached fiber at once, as a part of a [`poll`](Driven::poll), and runs it until it
-    /// waits. So its closure need not be `Send`.
+    /// Starts a detached fiber at once, as a part of a [`poll`](Driven::poll), and runs that to its
+    /// first wait. So its closure need not be `Send`.
     ///
     /// # Errors
-    /// If there is no stack for it; then `f` is dropped.
+    /// Without a stack; then `f` is dropped.
     ///
     /// # Panics
-    /// If it is called while the thread is panicking.
+    /// If the thread is panicking.
     pub fn start<F, T>(&mut self, f: F) -> std::io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + 'static,
         T: Send + 'static,
     {
         struct Stays<F>(F);
-        // SAFETY: the job that it is part of is started by this thread, in this call, and goes
-        // nowhere else.
+        // SAFETY: the job around it is started by this thread, in this call, and goes nowhere else.
         unsafe impl<F> Send for Stays<F> {}
         impl<F: FnOnce() -> T, T> Stays<F> {
             fn call(self) -> T {
@@ -202,7 +201,7 @@ impl Driven {
         Ok(handle)
     }
 
-    /// A handle of it, to [move to](crate::move_to).
+    /// A handle, to [move to](crate::move_to).
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -240,7 +239,7 @@ trait Drive {
     fn abandon(&self);
 }
 
-/// A worker with the state that it refers to, and whether it has announced its sleep.
+/// A worker with its state, and a flag for its announced sleep.
 struct Seated<P: Policy, K: Park> {
     worker: Worker<'static, P, K>,
     local: NonNull<Local<P>>,
@@ -297,16 +296,16 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
         let group = Arc::clone(&worker.local.common.group);
         let last = StackJob::new(|| {
             end_soon(&group, family);
-            // SAFETY: the driven scheduler owned its family, and nobody can spawn in it any more
-            // but its members.
+            // SAFETY: the driven scheduler owned its family, and nobody but its members can spawn
+            // there any more.
             unsafe { family.complete() };
             end_now(&group);
         });
-        // SAFETY: the loop below ends when every fiber has, so the frame outlives the job; it
+        // SAFETY: the loop below ends when every fiber has, so the frame outlives the job; the loop
         // starts the job itself, on this thread.
         let job = unsafe { StackJob::job(NonNull::from(&last), Place::here(), Some(family)) };
         worker.run(Some(job));
-        // SAFETY: a job was made of it, and has run.
+        // SAFETY: a job was made of the closure, and has run.
         let _ = unsafe { last.wait(WaitsFor::new("the last fiber")) };
         // SAFETY: made of a box by `Driven::new`; worker and fibers have ended.
         drop(unsafe { Box::from_raw(local.as_ptr()) });

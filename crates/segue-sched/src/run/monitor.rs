@@ -1,21 +1,21 @@
 //! The monitor: a thread that notices workers which stay in one fiber for long, reports them, and
-//! has others do what waits there.
+//! has others do the waiting work there.
 //!
 //! Used by applications, through [`Builder::monitor`](crate::Builder::monitor); made by the
 //! scheduler's entry points, which end it.
 //!
 //! # The idea
 //!
-//! Each worker publishes which turn it is in, by one plain store on a line of its own (`Beat` in
+//! Each worker publishes the number of its turn, by one plain store on a line of its own (`Beat` in
 //! `group/mod.rs`). The monitor looks at all of them four times in the set time. A worker that is
 //! in the same turn for that long has not come back to its loop: its fiber computes, or has blocked
 //! the thread.
 //!
-//! The monitor does not read the fiber's name from the worker's memory, where names are freed. It
-//! asks the worker's thread where it is ([`Watched`]): in a signal handler the thread copies its
-//! registers, its stacks and the labels of the fibers on them. So name and stack are of the same
-//! instant, and turns cost nothing for it. If the turn has not changed after that, the answer was
-//! given in it.
+//! The monitor does not read the fiber's name from the worker's memory, where names are freed. The
+//! monitor asks the worker's thread for its calls ([`Watched`]): in a signal handler the thread
+//! copies its registers, its stacks and the labels of the fibers on them. So name and stack are of
+//! the same instant, and turns cost nothing for that. If the turn has not changed after that, the
+//! answer was given in that turn.
 //!
 //! # States of an incident
 //!
@@ -25,24 +25,24 @@
 //!      +------------ another turn, or none ---------+-----------------------------+
 //! ```
 //!
-//! At each look from "noticed" on, the monitor hands what is sent to the worker to all others,
-//! wakes sleepers, and asks the worker for a fork or a closure that its policy can spare
+//! At each look from "noticed" on, the monitor hands closures that are sent to the worker to all
+//! others, wakes sleepers, and asks the worker for a fork or a closure that its policy can spare
 //! ([`Group::relieve`]).
 //!
 //! # Idle
 //!
-//! A monitor that has found nobody in a turn, twice, announces that it sleeps, if all workers
-//! sleep, and parks without a time-out. The announcement is a bit in the very word that counts
-//! sleeping workers, set by a compare-and-swap that fails if one is awake; a worker that gets up
-//! changes that word and finds the bit. So there is no instant between the two in which a worker
-//! gets up unwatched, and no ordering is needed. Once woken, it looks for a while before it sleeps
-//! again. So an idle program costs no looks, and a program with moments of work costs some looks
-//! for each.
+//! A monitor that has found nobody in a turn, twice, announces its sleep, if all workers sleep, and
+//! parks without a time-out. The announcement is a bit in the very word that counts sleeping
+//! workers, set by a compare-and-swap that fails if one is awake; a worker that gets up changes
+//! that word and finds the bit. So there is no instant between the two in which a worker gets up
+//! unwatched, and no ordering is needed. A woken monitor looks for a while before it sleeps again.
+//! So an idle program costs no looks, and a program with moments of work costs some looks for each.
 //!
 //! # The end
 //!
-//! The scheduler's owner ends it when the workers have ended, and waits for it, and so for a report
-//! under way. A pool that is dropped inside of a report can't wait for the thread that reports.
+//! The scheduler's owner ends the monitor after the workers, and waits for its thread, and so for a
+//! report under way. A pool that is dropped inside of a report can't wait for the thread that
+//! reports.
 
 use crate::run::report::{StuckWorker, say};
 use crate::worker::group::Group;
@@ -57,7 +57,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to say where it is. It does so in microseconds if it gets the
+/// The time that a thread may take to answer. A thread does so in microseconds if it gets the
 /// processor.
 const ANSWER: Duration = Duration::from_secs(1);
 
@@ -66,7 +66,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 pub(super) type OnStuck = Arc<dyn Fn(&StuckWorker) + Send + Sync>;
 
-/// What a scheduler's monitor is to be like.
+/// The settings of a scheduler's monitor.
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(super) patience: Option<Duration>,
@@ -99,7 +99,7 @@ struct Seat {
     below: usize,
 }
 
-/// What the threads that look at workers share with these.
+/// The state that the looking threads share with these.
 pub(crate) struct Watch {
     group: Arc<Group>,
     name: String,
@@ -107,7 +107,7 @@ pub(crate) struct Watch {
     ended: AtomicBool,
 }
 
-/// A scheduler's monitor. It ends when this is dropped.
+/// A scheduler's monitor. Its end is the drop of this.
 pub(crate) struct Monitor {
     watch: Arc<Watch>,
     thread: Option<thread::JoinHandle<()>>,
@@ -121,7 +121,7 @@ impl Unpark for Sleeper {
     }
 }
 
-/// What was seen of a worker.
+/// The observations of a worker.
 #[derive(Clone, Copy)]
 struct Seen {
     turn: Option<NonZero<usize>>,
@@ -148,7 +148,7 @@ impl Drop for Monitor {
         self.watch.ended.store(true, Ordering::Release);
         thread.thread().unpark();
         if thread.thread().id() != thread::current().id() {
-            // It does not unwind.
+            // This does not unwind.
             let _ = thread.join();
         }
     }
@@ -164,7 +164,7 @@ impl Watch {
         })
     }
 
-    /// Lets the calling thread, which is worker `index`'s, be asked where it is.
+    /// Lets the calling thread, which is worker `index`'s, be asked for its calls.
     pub(crate) fn admit(&self, index: usize) -> io::Result<()> {
         let thread = Watched::register()?;
         let below = match segue_core::in_fiber() {
@@ -197,7 +197,7 @@ impl Watch {
         }
     }
 
-    /// Looks at a worker, and answers whether it is in no turn, as at the last look.
+    /// Looks at a worker, and answers whether the worker is in no turn, as at the last look.
     fn look(&self, index: usize, seen: &mut Seen, patience: Duration, on_stuck: &dyn Fn(&StuckWorker)) -> bool {
         let turn = self.group.remote(index).beat.turn();
         if turn != seen.turn {
@@ -219,18 +219,17 @@ impl Watch {
         false
     }
 
-    /// Asks a worker that has been in this turn since then where it is. `None` if it is in it no
-    /// more.
+    /// Asks a worker that has been in this turn since then for its calls. `None` after that turn.
     pub(crate) fn ask(&self, worker: usize, turn: NonZero<usize>, since: Instant) -> Option<StuckWorker> {
         let seat = self.seats[worker].get()?;
         let backtrace = seat.thread.backtrace(ANSWER);
-        // What the thread wrote before its answer is seen after it: the same turn now was the turn
+        // The thread's writes before its answer are seen afterwards: the same turn now was the turn
         // then.
         if self.group.remote(worker).beat.turn() != Some(turn) {
             return None;
         }
         let fiber = backtrace.as_ref().ok().and_then(|backtrace| fiber_of(backtrace, seat.below));
-        // Below the fiber are this scheduler and the code that started it.
+        // Below the fiber are this scheduler and its starter.
         let backtrace = backtrace.map(|backtrace| match fiber {
             Some(_) => {
                 let above = backtrace.stacks().len() - seat.below;

@@ -55,7 +55,7 @@ impl fmt::Display for StuckWorker {
 pub struct Survivors {
     /// How long the scheduler had been cancelled, at least.
     pub deadline: Duration,
-    /// With which status the process ends now, if it does.
+    /// The status with which the process ends now, if it does.
     pub exit_status: Option<i32>,
     /// The fibers that are suspended, each with its wait. In the order of their workers.
     pub fibers: Vec<Stuck>,

@@ -157,8 +157,8 @@ impl Shutdown {
     /// gives no time to end at all, and a fiber that ends before the report is not in the report; a
     /// deadline beyond the end of the clock does not come. Default: none.
     ///
-    /// A worker that does not answer, since it is in a fiber that computes or blocks, is waited for
-    /// a second: the report may come so much later.
+    /// A worker that does not answer, in a fiber that computes or blocks, is waited for a second:
+    /// the report may come so much later.
     ///
     /// For reports of fibers that compute the process handles SIGURG, as for a
     /// [monitor](crate::Builder::monitor).

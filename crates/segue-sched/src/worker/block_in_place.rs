@@ -11,15 +11,15 @@
 //! too; for what others wait for there, another thread looks after them (`timers/late.rs`
 //! of `segue-core`, `outsiders.rs` of `segue-io`).
 //!
-//! A monitor leaves it alone: it blocks on purpose. A shutdown that reports what is left has been
-//! told by the caller, and names it without waiting for the worker's answer.
+//! A monitor leaves this worker alone: it blocks on purpose. A shutdown's report has the word of
+//! the caller, and names that without waiting for the worker's answer.
 
 use crate::worker::common::{Common, with_caller, without_worker};
 use crate::worker::stuck::Stuck;
 use segue_core::{Fiber, WaitsFor};
 
-/// Runs `f` in place, on the worker's own thread, which may block there: what the worker has not
-/// started goes to the other workers of the scheduler meanwhile.
+/// Runs `f` in place, on the worker's own thread, which may block there: the worker's closures that
+/// have not started go to the other workers of the scheduler meanwhile.
 ///
 /// Its other fibers, which have started, wait until `f` has returned, with their timers and
 /// sockets. Fibers of other workers, tasks and plain threads that wait for the same are served
@@ -27,12 +27,12 @@ use segue_core::{Fiber, WaitsFor};
 /// closure is not `Send`. If the scheduler has no other worker, or these are busy, closures wait as
 /// well.
 ///
-/// `f` runs as a plain thread does, in the caller's context: what it waits for blocks the thread,
-/// and what it spawns goes where plain threads spawn. Outside of a worker of this crate it is a
-/// call. A [shutdown](crate::Shutdown::deadline) reports the caller by the line of this call.
+/// `f` runs as a plain thread does, in the caller's context: its waits block the thread, and its
+/// spawns go where plain threads spawn. Outside of a worker of this crate this is a call. A
+/// [shutdown](crate::Shutdown::deadline) reports the caller by the line of this call.
 ///
 /// # Cancellation
-/// *No effect* on the call; `f` sees it at its waits.
+/// *No effect* on the call; `f` sees the cancellation at its waits.
 ///
 /// # Panics
 /// If `f` does.
@@ -74,7 +74,7 @@ impl Common {
         self.expose_forks();
         self.whole().offer_spare(true);
         self.group.release(self.index, true);
-        // It blocks on purpose: that is nothing to report.
+        // The worker blocks on purpose: that is nothing to report.
         self.remote().beat.rest();
     }
 

@@ -1,10 +1,10 @@
-//! Long computations that let others in: [`checkpoint`], and how it knows that its time is over.
+//! Long computations that let others in: [`checkpoint`], and the rule for the end of its time.
 //!
 //! Used by applications, between pieces of work that never wait, and by parallel loops between
 //! their blocks.
 //!
-//! A fiber that computes keeps its worker from all other fibers. At a checkpoint it gives up its
-//! turn if it sees that something waits: mail from other threads, a closure that was sent to this
+//! A fiber that computes keeps its worker from all other fibers. At a checkpoint the fiber gives up
+//! its turn if something is seen to wait: mail from other threads, a closure that was sent to this
 //! worker or came from outside, an idle worker that would have work. These are four loads. Fibers
 //! that were ready before, due timers and sockets can't be seen so cheaply; they are served when a
 //! *slice* of time is over. To read the clock for that costs as much as several checkpoints. So a
@@ -14,18 +14,18 @@
 use crate::worker::common::{Common, with_caller};
 use segue_core::{Cancelled, Fiber};
 
-/// For long computations: fails if the caller was cancelled, and lets others run if they wait for
-/// it.
+/// For long computations: fails if the caller was cancelled, and lets others run if they wait.
 ///
-/// On a fiber of this crate's workers it gives up the turn if there is mail from other threads, a
-/// closure that was sent to this worker or came from outside, or a timer that is due; and after a
-/// millisecond in any case. An idle worker is given a fork or a closure. Otherwise it costs a few
-/// nanoseconds, and inside of a [`timeout`](segue_core::timeout) a look at the clock.
+/// On a fiber of this crate's workers the checkpoint gives up the turn if there is mail from other
+/// threads, a closure that was sent to this worker or came from outside, or a timer that is due;
+/// and after a millisecond in any case. An idle worker is given a fork or a closure. Otherwise the
+/// price is a few nanoseconds, and inside of a [`timeout`](segue_core::timeout) a look at the
+/// clock.
 ///
 /// The clock is read every 50 microseconds or so. So timers, sockets and other ready fibers wait
 /// for a millisecond and the time between two checkpoints, if these are evenly spaced.
 ///
-/// On a plain thread, and on fibers of other schedulers, it is [`check`](segue_core::check). A
+/// On a plain thread, and on fibers of other schedulers, this is [`check`](segue_core::check). A
 /// fiber that panics does not give up its turn.
 ///
 /// # Cancellation
@@ -60,7 +60,7 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     })
 }
 
-/// A checkpoint between two blocks of a parallel loop, which goes on if it was cancelled. Answers
+/// A checkpoint between two blocks of a parallel loop, which goes on after a cancellation. Answers
 /// whether others have had the worker.
 #[inline]
 pub(crate) fn between_blocks() -> bool {
@@ -72,7 +72,7 @@ pub(crate) fn between_blocks() -> bool {
     })
 }
 
-/// Gives up the turn if somebody waits for it. Answers whether it did.
+/// Gives up the turn if somebody waits. Answers whether that happened.
 #[cold]
 #[inline(never)]
 fn attend(worker: &Common, fiber: &Fiber) -> bool {
@@ -81,7 +81,7 @@ fn attend(worker: &Common, fiber: &Fiber) -> bool {
     }
     let over = worker.slice.is_over(worker.turns.get(), fiber.scheduler().timers());
     if over {
-        // Nobody knows what the driver has.
+        // Nobody knows the driver's events.
         worker.deferred_look.set(0);
         worker.until_look.set(1);
     }
@@ -89,6 +89,6 @@ fn attend(worker: &Common, fiber: &Fiber) -> bool {
         return false;
     }
     worker.whole().let_in();
-    // Where it must not be suspended, it goes on.
+    // Where a suspension is forbidden, the fiber goes on.
     segue_core::yield_now().is_ok()
 }

@@ -1,8 +1,8 @@
 //! The part of a worker that does not depend on its policy.
 //!
-//! [`Local`](crate::worker::local::Local) begins with it; everything that finds the worker of its
-//! thread uses it: fork-join, moves, checkpoints. Only the worker's thread touches it; wakes from
-//! other threads go through `group/remote.rs`.
+//! [`Local`](crate::worker::local::Local) begins with this; all code that finds the worker of its
+//! thread uses this part: fork-join, moves, checkpoints. Only the worker's thread touches this;
+//! wakes from other threads go through `group/remote.rs`.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
 use crate::worker::ebb::{KEPT, ebb};
@@ -46,12 +46,12 @@ pub(crate) fn with_caller<R>(f: impl FnOnce(Option<(&Common, &Fiber)>) -> R) -> 
 }
 
 /// The first worker of `group`, if there is one, of these: the worker that runs on this thread, the
-/// outer worker if a fiber of that one runs it, and so on outwards. All of them stay as long as the
-/// caller runs.
+/// outer worker if a fiber of that one runs this worker, and so on outwards. All of them stay as
+/// long as the caller runs.
 pub(crate) fn around_of(group: &Arc<Group>) -> Option<NonNull<Common>> {
     let mut at = worker();
-    // SAFETY: what `set_worker` was called with is in place, and so is an outer worker while a
-    // guest runs in a fiber of it.
+    // SAFETY: the argument of `set_worker` is in place, and so is an outer worker while a guest
+    // runs in one of its fibers.
     while let Some(worker) = unsafe { at.as_ref() } {
         if Arc::ptr_eq(&worker.group, group) {
             return NonNull::new(at.cast_mut());
@@ -70,7 +70,7 @@ pub(crate) fn suspended(but: Option<u64>) -> Vec<Stuck> {
 /// Makes `worker` the one that runs on this thread, and gives back what was.
 ///
 /// # Safety
-/// It is null, or the head of a `Local` on this thread that stays until another is set.
+/// The pointer is null, or the head of a `Local` on this thread that stays until another is set.
 #[inline]
 pub(crate) unsafe fn set_worker(worker: *const Common) -> *const Common {
     WORKER.with(|slot| slot.replace(worker))
@@ -81,7 +81,8 @@ pub(crate) fn without_worker<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(*const Common);
     impl Drop for Restore {
         fn drop(&mut self) {
-            // SAFETY: it was in place before, and stays as long as what it runs, which is this.
+            // SAFETY: the worker was in place before, and stays as long as its running code, which
+            // is this.
             unsafe { set_worker(self.0) };
         }
     }
@@ -90,7 +91,7 @@ pub(crate) fn without_worker<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The next poll of an async task goes to the worker that wakes it, if it is one of these, else to
+/// The next poll of an async task goes to the worker that wakes the task, if one of these, else to
 /// any free one.
 impl Spawn for Group {
     fn spawn(&self, job: Job) {
@@ -117,7 +118,7 @@ pub(crate) struct Common {
     pub(crate) index: usize,
     pub(crate) forks: Forks,
     remote: NonNull<Remote>,
-    /// The whole worker, once it stays in its place.
+    /// The whole worker, once in its final place.
     whole: Cell<Option<NonNull<dyn Whole>>>,
     pub(crate) living: RefCell<Vec<NonNull<Header>>>,
     /// How many of its fibers are with other workers of this thread, and will come back.
@@ -140,7 +141,7 @@ pub(crate) struct Common {
     pub(crate) displaced: Cell<bool>,
     /// The worker that this one is a guest of, or null.
     pub(crate) outer: Cell<*const Common>,
-    /// Whether it starts closures itself or finds them another place.
+    /// Whether the worker starts closures itself or finds them another place.
     pub(crate) placing: Placing,
     /// The shelf of a worker that has the group for itself.
     pub(super) alone: Option<RefCell<VecDeque<Job>>>,
@@ -150,27 +151,27 @@ pub(crate) struct Common {
 /// so that none waits for ever behind a chain of spawns.
 pub(crate) const OLDEST: usize = 64;
 
-/// What depends on the policy all the same. For the worker's thread.
+/// The parts that depend on the policy all the same. For the worker's thread.
 pub(crate) trait Whole: Scheduler {
     /// Tells the policy that the running fiber gives up its turn.
     fn yields(&self, header: NonNull<Header>);
     /// Takes the letters out of the mail.
     fn drain(&self);
-    /// Reads the mail and accepts closures, so that what comes from others is ready before the
+    /// Reads the mail and accepts closures, so that arrivals from others are ready before the
     /// running fiber yields.
     fn let_in(&self);
     /// Hands a closure to the policy: the next poll of a task.
     fn accept(&self, job: Job);
     /// Offers a closure of the policy's to idle workers, if the policy gives one: they get the next
-    /// when that was taken. Or `all` that it gives.
+    /// when that was taken. Or `all` that the policy gives.
     fn offer_spare(&self, all: bool);
     /// Whether a policy that simulates takes the turn away from the running fiber.
     fn preempts(&self) -> bool;
 }
 
 impl Common {
-    /// Whether the caller is a fiber of this worker's; and not of another scheduler that runs in
-    /// one of these, nor what runs there as a plain thread does.
+    /// Whether the caller is a fiber of this worker's; and neither a fiber of another scheduler
+    /// that runs in one of these, nor code that runs there as on a plain thread.
     #[inline(always)]
     pub(crate) fn runs_caller(&self) -> bool {
         // SAFETY: the fiber that is current stays for longer than this call (clauses 3 and 4).
@@ -178,7 +179,7 @@ impl Common {
         fiber.is_some_and(|fiber| self.has(fiber))
     }
 
-    /// Whether it is a fiber of this worker's.
+    /// Whether the fiber is this worker's.
     #[inline(always)]
     fn has(&self, fiber: &Fiber) -> bool {
         ptr::addr_eq(fiber.scheduler(), self)
@@ -211,7 +212,7 @@ impl Common {
 
     #[inline]
     pub(crate) fn remote(&self) -> &Remote {
-        // SAFETY: it points into the group, which this worker owns a share of.
+        // SAFETY: the pointer leads into the group, which this worker owns a share of.
         unsafe { self.remote.as_ref() }
     }
 
@@ -226,23 +227,23 @@ impl Common {
         true
     }
 
-    /// The worker is in the place where it will stay.
+    /// The worker is in its final place.
     pub(crate) fn settle_down(&self, whole: NonNull<dyn Whole>) {
         self.whole.set(Some(whole));
     }
 
-    /// The worker's address, for what leads back to the whole `Local`: a reference to its head is
-    /// good for the head alone. Null until it has settled down.
+    /// The worker's address, for the way back to the whole `Local`: a reference to its head is good
+    /// for the head alone. Null before the worker has settled down.
     #[inline]
     pub(crate) fn at(&self) -> *const Self {
         self.whole.get().map_or(ptr::null(), |whole| whole.as_ptr().cast_const().cast())
     }
 
-    /// The whole worker, which has settled down, as it has before its first fiber runs.
+    /// The whole worker, which has settled down, before its first fiber runs.
     #[inline]
     pub(crate) fn whole(&self) -> &dyn Whole {
-        // SAFETY: it was set before anybody could find this worker, and is in place as long as its
-        // head is.
+        // SAFETY: the pointer was set before anybody could find this worker, and its target is in
+        // place as long as its head is.
         unsafe { self.whole.get().unwrap_unchecked().as_ref() }
     }
 
@@ -253,7 +254,7 @@ impl Common {
 
     /// Runs `f`, the worker's loop, while the thread is this worker's.
     pub(crate) fn here<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: the worker is borrowed until the other is set again, which is around it.
+        // SAFETY: the worker is borrowed until the other, outer one is set again.
         let outer = unsafe { set_worker(self.at()) };
         let before = self.outer.replace(outer);
         let result = f();
@@ -263,10 +264,11 @@ impl Common {
         result
     }
 
-    /// Runs `f` while the thread is that of the worker around this one. This worker's loop calls
-    /// it.
+    /// Runs `f` while the thread is that of the worker around this one. This worker's loop makes
+    /// the call.
     pub(crate) fn outside<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: `here` has found it, which has not returned; this one is borrowed.
+        // SAFETY: `here` has found that worker, in a call that has not returned; this one is
+        // borrowed.
         unsafe { set_worker(self.outer.get()) };
         let result = f();
         // SAFETY: as above.
@@ -288,8 +290,8 @@ impl Common {
         self.away.get() != 0 || !self.living.borrow().is_empty()
     }
 
-    /// Whether the worker has so many fibers that it looks at the others before it starts another
-    /// one.
+    /// Whether the worker has so many fibers that it looks at the others before the start of
+    /// another one.
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
         self.placing.is_reached(self.remote().beat.fibers())
@@ -340,8 +342,8 @@ impl Common {
     /// Has a fiber of this worker resumed, by mail.
     ///
     /// # Safety
-    /// It is suspended, or will be before this thread comes to the worker's loop; this is its one
-    /// resume.
+    /// The fiber is suspended, or will be before this thread comes to the worker's loop; this is
+    /// its one resume.
     pub(crate) unsafe fn resume_by_mail(&self, header: NonNull<Header>) {
         let remote = self.remote();
         // SAFETY: the header stays until its letter was drained, and the worker is in place.
@@ -368,12 +370,12 @@ impl Common {
         let describe = |header: &NonNull<Header>| {
             // SAFETY: the living are in place.
             let fiber = unsafe { &header.as_ref().fiber };
-            // SAFETY: it does not run, and a fiber's handle is a pointer to its header. It is only
-            // looked at.
+            // SAFETY: the fiber does not run, and a fiber's handle is a pointer to its header. The
+            // handle is only looked at.
             let backtrace = || unsafe { ManuallyDrop::new(Coroutine::from_header(*header)) }.backtrace();
             let waits_for = fiber.waits_for();
             // Cargo compiles a program by relative paths. `std::io::copy`, or a library, has called
-            // the operation; the calls say for whom.
+            // the operation; the calls name the program's line.
             let is_foreign = waits_for.is_some_and(|waits| Path::new(waits.at.file()).is_absolute());
             Stuck {
                 fiber: fiber.to_string(),

@@ -1,4 +1,4 @@
-//! A worker's mailbox: what other threads send to it, and whether it sleeps, in one atomic word.
+//! A worker's mailbox: letters from other threads, and the worker's sleep, in one atomic word.
 //!
 //! Used by the worker loop (drain, sleep) and by wakes from other threads (post).
 //!
@@ -6,8 +6,8 @@
 //!
 //! Letters hang in a stack that senders push to and the worker takes whole. The same word says
 //! whether the worker sleeps, so that "is there mail?" and "go to sleep" are one exchange, and
-//! "leave mail" and "was it asleep?" another. There is no second flag that could disagree with the
-//! first.
+//! "leave mail" and "was the worker asleep?" another. There is no second flag that could disagree
+//! with the first.
 //!
 //! # States of the word
 //!
@@ -19,26 +19,27 @@
 //!   letters or ASLEEP --drain--> EMPTY                 the worker
 //! ```
 //!
-//! A letter is reused: its `bits` say what is in it, and it is in the stack if and only if they are
-//! not zero. A sender that adds bits to a letter that is under way does not post it again.
+//! A letter is reused: its `bits` are the content, and a letter is in the stack if and only if they
+//! are not zero. A sender that adds bits to a letter that is under way does not post that again.
 //!
-//! **The race to fear**: mail that arrives between the worker's last look and its sleep. It cannot
-//! be missed: `doze` succeeds only on EMPTY; if the letter came before, `doze` fails, and if after,
-//! the sender's exchange meets ASLEEP and unparks, which a park that has not begun yet remembers.
+//! **The race to fear**: mail that arrives between the worker's last look and its sleep. Such mail
+//! can't be missed: `doze` succeeds only on EMPTY; if the letter came before, `doze` fails, and if
+//! after, the sender's exchange meets ASLEEP and unparks, which a park that has not begun yet
+//! remembers.
 //!
 //! # Orderings
 //!
 //! | release | acquire | carries |
 //! | --- | --- | --- |
-//! | the sender's exchange of the head | `drain` | the letter's link and bits, and what the sender did before |
+//! | the sender's exchange of the head | `drain` | the letter's link and bits, and the sender's earlier work |
 //! | `doze` | the sender's or rouser's exchange that sees ASLEEP | the worker's last state before sleep |
-//! | the sender's `fetch_or` on the bits | the worker's swap of the bits | what a sender that merged its bits did before |
+//! | the sender's `fetch_or` on the bits | the worker's swap of the bits | the earlier work of a sender that merged its bits |
 #![allow(unsafe_code)] // Letters are linked by address.
 
 use segue_core::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::ptr::{self, NonNull};
 
-/// Something that can be posted: it carries its own link.
+/// Something that can be posted, with a link of its own.
 ///
 /// # Safety
 /// `letter` always answers with the same part of `self`.
@@ -57,12 +58,12 @@ pub(crate) struct Letter<T> {
 }
 
 impl<T> Letter<T> {
-    /// A letter that is nowhere, with nothing in it.
+    /// A letter that is nowhere, and empty.
     pub(crate) fn new() -> Self {
         Self { bits: AtomicU8::new(0), next: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Whether it is under way.
+    /// Whether the letter is under way.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.bits.load(Ordering::Acquire) != 0
@@ -86,17 +87,16 @@ impl<T: Post> Inbox<T> {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Puts `bits` into the letter and sends it, unless it is under way. `wake` is called
-    /// beforehand if the worker may sleep, and what it returns is called afterwards if it did: from
-    /// the exchange on, neither letter nor inbox is touched.
+    /// Puts `bits` into the letter and sends a letter that is not under way. `wake` is called
+    /// beforehand if the worker may sleep, and its result is called afterwards if the worker did:
+    /// from the exchange on, neither letter nor inbox is touched.
     ///
     /// # Safety
-    /// The letter stays in place until the worker has drained it; the inbox until the exchange has
-    /// been made.
+    /// The letter stays in place until the worker has drained the stack; the inbox until the
+    /// exchange has been made.
     #[inline]
     pub(crate) unsafe fn post<W: FnOnce()>(&self, letter: NonNull<T>, bits: u8, wake: impl Fn() -> W) {
-        // SAFETY: the letter is in place until it was drained, which can't be before it is in the
-        // stack.
+        // SAFETY: the letter is in place until drained, which can't be before it is in the stack.
         let link = unsafe { letter.as_ref() }.letter();
         if link.bits.fetch_or(bits, Ordering::AcqRel) != 0 {
             return;
@@ -105,8 +105,7 @@ impl<T: Post> Inbox<T> {
         loop {
             let sleeps = head == asleep();
             link.next.store(if sleeps { ptr::null_mut() } else { head }, Ordering::Relaxed);
-            // What wakes the worker must be in hand before the worker can find the letter, and
-            // perhaps end.
+            // The unpark must be in hand before the worker can find the letter, and perhaps end.
             let waker = sleeps.then(&wake);
             match self.head.compare_exchange_weak(head, letter.as_ptr(), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
@@ -120,16 +119,15 @@ impl<T: Post> Inbox<T> {
         }
     }
 
-    /// Ends the worker's sleep without a letter. Answers whether it slept: then the caller unparks
-    /// it.
+    /// Ends the worker's sleep without a letter. Answers whether the worker slept: then the caller
+    /// unparks it.
     #[inline]
     pub(crate) fn rouse(&self) -> bool {
         self.head.load(Ordering::Acquire) == asleep()
             && self.head.compare_exchange(asleep(), ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the worker has announced that it sleeps, and nobody has woken it yet. The answer may
-    /// be late.
+    /// Whether the worker has announced its sleep, without a wake-up yet. The answer may be late.
     #[inline]
     pub(crate) fn is_asleep(&self) -> bool {
         self.head.load(Ordering::Relaxed) == asleep()
@@ -141,7 +139,7 @@ impl<T: Post> Inbox<T> {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether letters are in it. For the worker, also after it has announced its sleep.
+    /// Whether there are letters. For the worker, also after the announcement of its sleep.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
@@ -161,7 +159,7 @@ impl<T: Post> Inbox<T> {
         if at == asleep() {
             return;
         }
-        // The stack gives the newest first: turn it round.
+        // The stack gives the newest first: turn the list round.
         let mut oldest = ptr::null_mut();
         // SAFETY: letters stay in place until they are drained, and `f` has not seen them yet.
         while let Some(letter) = unsafe { at.as_ref() } {
@@ -171,8 +169,8 @@ impl<T: Post> Inbox<T> {
             at = next;
         }
         while let Some(letter) = NonNull::new(oldest) {
-            // SAFETY: as above; after the swap of the bits it may be posted again, so the link is
-            // read before.
+            // SAFETY: as above; after the swap of the bits the letter may be posted again, so the
+            // link is read before.
             let link = unsafe { letter.as_ref() }.letter();
             oldest = link.next.load(Ordering::Relaxed);
             let bits = link.bits.swap(0, Ordering::AcqRel);

@@ -1,42 +1,42 @@
 //! Where closures start that may start anywhere: on the worker that has found them, or on one that
 //! has fewer fibers.
 //!
-//! Used by the worker loop, just before it starts a closure.
+//! Used by the worker loop, just before the start of a closure.
 //!
 //! # The idea
 //!
-//! A fiber stays where it has started, so a worker that starts one takes on what it will do later,
-//! too. To leave that to chance is to leave it to the worker that is awake: a fiber that spawns one
-//! child in a millisecond, and sleeps in between, has all of them on its own worker, since the
-//! others need longer to wake up than that one to start a closure.
+//! A fiber stays in the place of its start, so a worker that starts one takes on its later work,
+//! too. To leave that to chance is to leave the choice to the worker that is awake: a fiber that
+//! spawns one child in a millisecond, and sleeps in between, has all of them on its own worker,
+//! since the others need longer to wake up than that one to start a closure.
 //!
-//! So a worker counts its fibers, and looks at the numbers of the others before it takes on another
-//! one. If it has more than the worker with the fewest, half of the difference goes there: closures
-//! from its shelf, or the one that it was about to start and those that follow, until both have the
-//! same. So closures go in runs, and what was spawned by turns lies together: a chain of a thousand
-//! fibers has some thirty of its links between two workers, and not five hundred. The more fibers
-//! there are, the longer the runs: a difference counts from a fifth of what the worker has. And
-//! while fibers talk across workers the runs are longer: a worker counts the resumes that it sends
-//! to others of its group between two looks around. Connections of a server talk to their clients,
-//! and lie on all workers alike.
+//! So a worker counts its fibers, and looks at the numbers of the others before taking on another
+//! one. If there are more than on the worker with the fewest, half of the difference goes there:
+//! closures from its shelf, or the one about to start and those that follow, until both have the
+//! same. So closures go in runs, and closures that were spawned by turns lie together: a chain of a
+//! thousand fibers has some thirty of its links between two workers, and not five hundred. The more
+//! fibers there are, the longer the runs: a difference counts from a fifth of the worker's fibers.
+//! And while fibers talk across workers the runs are longer: a worker counts the resumes that it
+//! sends to others of its group between two looks around. Connections of a server talk to their
+//! clients, and lie on all workers alike.
 //!
-//! It puts the closures on the other one's shelf, where any worker can take them, and wakes that
-//! worker. A worker with more fibers leaves them there for a moment (it is *modest*); if they are
-//! still there then, their worker is busy, and any idle worker takes them.
+//! The closures go onto the other one's shelf, where any worker can take them, and that worker is
+//! woken. A worker with more fibers leaves them there for a moment (such a worker is *modest*); if
+//! they are still there then, their worker is busy, and any idle worker takes them.
 //!
 //! # Off the hot path
 //!
-//! To look at other workers' numbers costs cache misses, and to move a closure a system call. What
-//! is not to pay for that is a fiber that spawns a child and joins it, however often. So
+//! To look at other workers' numbers costs cache misses, and to move a closure a system call. A
+//! fiber that spawns a child and joins the child, any number of times, is not to pay for that. So
 //! the worker compares one number of its own, that of its fibers, with a *mark*, and looks only
 //! when that is reached:
 //!
 //! | when | the mark | closures go when the numbers differ by |
 //! | --- | --- | --- |
-//! | it has just slept | 0 | more than 2, if the closure is alone: its spawner has gone on to wait |
-//! | it goes on working | some fibers | more than 12, or 48 while fibers talk across workers |
-//! | it gives closures away | as it was | more than 1 |
-//! | it has looked in vain | as many more fibers as may make a difference | |
+//! | after a sleep | 0 | more than 2, if the closure is alone: its spawner has gone on to wait |
+//! | in work | some fibers | more than 12, or 48 while fibers talk across workers |
+//! | giving closures away | unchanged | more than 1 |
+//! | after a look in vain | as many more fibers as may make a difference | |
 //!
 //! Children that end in their first turn are better kept. Whether they do shows afterwards: each
 //! worker counts the fibers that have not. If fewer of them have come up
@@ -51,7 +51,7 @@ use segue_core::scheduling::Job;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The mark after a sleep: of the first closure it is asked whether it is alone.
+/// The mark after a sleep: for the first closure the question is whether it is alone.
 const AFTER_SLEEP: usize = 0;
 /// How much workers may differ while they are busy.
 const UNEVEN: usize = 12;
@@ -60,34 +60,34 @@ const UNEVEN_IN_TALK: usize = 48;
 /// So many resumes of other workers' fibers between two looks around are talk. Each costs about a
 /// microsecond: together some hundredths of the time.
 const TALK: u32 = 8;
-/// How many closures are moved before it is asked what came of it.
+/// The closures that are moved before the outcome is asked for.
 const SAMPLE: usize = 8;
 /// How many looks around a worker keeps its closures, at most.
 const LONGEST_KEEP: u32 = 1024;
 /// For how long a worker leaves a closure to one that has fewer fibers.
 pub(crate) const MODESTY: Duration = Duration::from_millis(1);
-/// And if that one was woken for it, and the operating system has it wait for a processor.
+/// And for a woken worker that the operating system has wait for a processor.
 const LONGEST_MODESTY: Duration = Duration::from_millis(20);
 const NEVER: usize = usize::MAX;
 
-/// What a worker remembers of it.
+/// The worker's memory of this.
 pub(crate) struct Placing {
     is_alone: bool,
-    /// From so many fibers on it looks at the others.
+    /// The number of fibers from which it looks at the others.
     mark: Cell<usize>,
-    /// Since when it has left closures to workers that have fewer fibers.
+    /// The time since which it has left closures to workers with fewer fibers.
     modest: Cell<Option<Instant>>,
     /// How many closures were moved since the count of those that have settled elsewhere.
     moved: Cell<usize>,
     settled: Cell<usize>,
-    /// Which worker it gives closures to until both have the same.
+    /// The worker that gets closures until both have the same number.
     gives_to: Cell<Option<usize>>,
-    /// For how many looks around it keeps its closures, now and the next time.
+    /// The looks around for which it keeps its closures, now and the next time.
     keep: Cell<u32>,
     next_keep: Cell<u32>,
-    /// How many resumes it has sent to other workers since it looked around.
+    /// The resumes that it has sent to other workers since the last look around.
     crossed: Cell<u32>,
-    /// How much workers may differ: by what it saw when it looked around while it was busy.
+    /// The difference that workers may have, from the last look around of a busy worker.
     uneven: Cell<usize>,
 }
 
@@ -107,13 +107,13 @@ impl Placing {
         }
     }
 
-    /// Whether a worker with so many fibers looks at the others before it starts another one.
+    /// Whether a worker with so many fibers looks at the others before the start of another one.
     #[inline]
     pub(crate) fn is_reached(&self, fibers: usize) -> bool {
         fibers >= self.mark.get()
     }
 
-    /// Which worker it leaves closures to.
+    /// The worker to which this one leaves closures.
     pub(crate) fn modest(&self) -> Modest {
         match self.modest.get().map(|since| since.elapsed()) {
             Some(time) if time >= LONGEST_MODESTY => Modest::No,
@@ -183,7 +183,7 @@ impl Placing {
         }
         let to = self.gives_to.take();
         // With the closure. One that went to a worker with as few as this one had before would be
-        // taken back at once: that is no use, and says nothing of what it is good for.
+        // taken back at once: that is of no use, and says nothing about its value.
         let uneven = match to {
             Some(_) => 1,
             None if is_alone => 2,

@@ -1,9 +1,9 @@
-//! What a policy is: a data structure that says which ready fiber runs next.
+//! Policies: a policy is a data structure that says which ready fiber runs next.
 //!
 //! Implemented by the files in `policies/` and by users; called by the worker loop, which does
 //! everything else.
 //!
-//! # What happens to what is ready
+//! # The ways of a ready fiber
 //!
 //! ```text
 //!   spawned here --------.                       .--> Here ------> the policy has it
@@ -14,14 +14,14 @@
 //!   pop() <-- the worker is free         spare() <-- another worker has nothing to do         idle() <-- pop() has yielded nothing
 //! ```
 //!
-//! (*) By default closures from outside, and those on shelves, take turns with what the policy has.
-//! A policy that wants to order them, too, says so by [`takes_arrivals`](Policy::takes_arrivals):
-//! then what comes from outside is pushed before anything else runs, and what the worker takes from
-//! a shelf is pushed before it starts. So such a policy knows of every turn that its worker takes,
-//! but for the very first fiber's.
+//! (*) By default closures from outside, and those on shelves, take turns with the policy's own. A
+//! policy that wants to order them, too, says so by [`takes_arrivals`](Policy::takes_arrivals):
+//! then closures from outside are pushed before anything else runs, and closures that the worker
+//! takes from a shelf are pushed before their start. So such a policy knows of every turn that its
+//! worker takes, but for the very first fiber's.
 //!
-//! What the loop checks: a fiber that is given out is this worker's, is not dropped, and is not
-//! held back by a policy that says that it has nothing.
+//! The loop's checks: a fiber that is given out is this worker's, is not dropped, and is not held
+//! back by a policy with an answer of none.
 
 use crate::worker::group::Group;
 use crate::worker::header::Header;
@@ -32,27 +32,26 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Decides the order in which one worker runs what is ready.
+/// Decides the order in which one worker runs its ready fibers.
 ///
 /// Each worker has a policy of its own, made on its thread; all methods are called there, and never
 /// while another is running, so that the state needs no atomics. A policy can be unfair but not
-/// unsound: it can't copy what it is given, nor send started fibers to other threads, and the loop
+/// unsound: a policy can't copy fibers, nor send started fibers to other threads, and the loop
 /// notices a policy that drops or forgets one.
 ///
 /// # Panics
 /// A policy that panics ends the process: its worker's fibers could not be continued. So does one
 /// that drops a started fiber, gives out one of another worker, sends a closure to a worker that
-/// does not exist, or says that it has nothing when it was given fibers that it has not given out.
-/// The message says which. What it makes ready under its own scheduler, by dropping a closure for
-/// instance, comes to it by mail.
+/// does not exist, or answers none while holding fibers. The message says which. Fibers that the
+/// policy makes ready under its own scheduler, by dropping a closure for instance, come by mail.
 ///
-/// A policy must not wait. A method that waits holds its worker up, and for ever if it waits for
-/// one of the worker's own fibers.
+/// A policy must not wait. A method that waits holds its worker up, and for ever in a wait for one
+/// of the worker's own fibers.
 ///
 /// # Stack
-/// A method may be called on the stack of a fiber: where that spawns, wakes or yields, and where it
-/// waits and passes its turn on to the fiber that the policy gives out next. So a policy needs
-/// little stack.
+/// A method may be called on the stack of a fiber: where that spawns, wakes or yields, and where
+/// that fiber waits and passes its turn on to the fiber that the policy gives out next. So a policy
+/// needs little stack.
 ///
 /// # Examples
 ///
@@ -87,10 +86,10 @@ pub trait Policy: 'static {
         let _ = seat;
     }
 
-    /// Accepts something that is ready, or says where else it goes. A started fiber can only stay.
+    /// Accepts something that is ready, or names another place. A started fiber can only stay.
     fn push(&mut self, task: Task, why: Why) -> Goes;
 
-    /// Gives out what is to run next; `None` if there is nothing that is to run now.
+    /// Gives out the next one to run; `None` if there is none for now.
     fn pop(&mut self) -> Option<Task>;
 
     /// Gives out a closure for an idle worker. The loop asks only when there is one: when a closure
@@ -99,18 +98,18 @@ pub trait Policy: 'static {
     /// more than 512. If the idle worker finds something else to do, the closure comes back.
     ///
     /// By default nothing: closures that are to be shared can also go [anywhere](Goes::Anywhere) in
-    /// the first place. The difference: what went anywhere can be taken at any time, in the order
-    /// of a shelf; what is kept here, in an order of the policy's, is given away only between the
-    /// turns of this worker.
+    /// the first place. The difference: closures that went anywhere can be taken at any time, in
+    /// the order of a shelf; those kept here, in an order of the policy's, are given away only
+    /// between the turns of this worker.
     fn spare(&mut self) -> Option<Job> {
         None
     }
 
-    /// Whether this policy orders what comes from elsewhere, too. Asked once.
+    /// Whether this policy orders arrivals from elsewhere, too. Asked once.
     ///
     /// Then closures from outside of the scheduler are pushed as soon as a worker sees them, before
     /// anything else runs; a closure that this worker takes from a shelf, its own or another
-    /// worker's, is pushed before it would start ([`Why::Taken`]).
+    /// worker's, is pushed before its start ([`Why::Taken`]).
     ///
     /// By default they are not: any worker that is free starts the oldest of them, and a busy one
     /// does so at every other turn.
@@ -123,29 +122,29 @@ pub trait Policy: 'static {
     /// millisecond and at least once in 512 turns. If turns become longer all at once, the worker
     /// has noticed after 640 of the longer ones at most.
     ///
-    /// With it a policy bounds in time, without a clock, what else it could only bound in turns.
+    /// With that a policy sets bounds in time, without a clock, and not only in turns.
     fn paced(&mut self, turns: u32) {
         let _ = turns;
     }
 
-    /// What the worker is to do when [`pop`](Policy::pop) has given nothing and there is no work
+    /// The act of the worker when [`pop`](Policy::pop) has given nothing and there is no work
     /// anywhere else.
     fn idle(&mut self) -> Idle {
         Idle::Sleep
     }
 
     /// The fiber that comes after about so many others, if that is easy to say: the worker fetches
-    /// its memory meanwhile. It is only a hint. The worker asks at each turn, for a fiber that
+    /// its memory meanwhile. This is only a hint. The worker asks at each turn, for a fiber that
     /// comes soon and for one that comes some turns later.
     fn upcoming(&self, turns: usize) -> Option<&Started> {
         let _ = turns;
         None
     }
 
-    /// Whether it simulates: then every closure that becomes ready comes to it and none is kept on
-    /// a shelf, the halves of a [`join`](crate::join) and what comes from outside included; and the
-    /// methods below are called. The answer is a constant of the type, so that other policies pay
-    /// nothing; a policy in a box does not simulate.
+    /// Whether the policy simulates: then every closure that becomes ready comes here and none is
+    /// kept on a shelf, the halves of a [`join`](crate::join) and arrivals from outside included;
+    /// and the methods below are called. The answer is a constant of the type, so that other
+    /// policies pay nothing; a policy in a box does not simulate.
     fn simulates() -> bool
     where
         Self: Sized,
@@ -153,7 +152,7 @@ pub trait Policy: 'static {
         false
     }
 
-    /// The closure that it has given out last has become this fiber, which runs next.
+    /// The closure that was given out last has become this fiber, which runs next.
     fn begins(&mut self, _fiber: &Fiber) {}
 
     /// Whether the next method is to be asked.
@@ -162,7 +161,7 @@ pub trait Policy: 'static {
     }
 
     /// Whether the running fiber is preempted, at a [point](segue_core::preemption_point) where it
-    /// might go on: it is pushed then, as if it had yielded.
+    /// might go on: the fiber is pushed then, as after a yield.
     fn preempts(&mut self) -> bool {
         false
     }
@@ -206,47 +205,47 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 #[derive(Debug)]
 #[must_use]
 pub enum Goes {
-    /// The policy has it.
+    /// The policy keeps the closure.
     Here,
-    /// Any idle worker may have it, and a worker that has far fewer fibers gets it. Else it comes
-    /// back to this worker, newest first but once in 64 turns, when [`pop`](Policy::pop) yields
-    /// nothing, and now and then when it does.
+    /// Any idle worker may have the closure, and a worker that has far fewer fibers gets it. Else
+    /// the closure comes back to this worker, newest first but once in 64 turns, when
+    /// [`pop`](Policy::pop) yields nothing, and now and then otherwise.
     Anywhere(Job),
-    /// The policy of this worker gets it: there it is [`Why::Sent`].
+    /// The policy of this worker gets the closure, as [`Why::Sent`].
     To(usize, Job),
 }
 
-/// What a worker does that has nothing to run.
+/// The act of a worker that has nothing to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// It sleeps until something becomes ready. The policy has no started fibers.
+    /// The worker sleeps until something becomes ready. The policy has no started fibers.
     Sleep,
-    /// It sleeps until something becomes ready, for this long at most, or until it is
-    /// [woken](Seat::wake). The policy may hold fibers back.
+    /// The worker sleeps until something becomes ready, for this long at most, or until a
+    /// [wake-up](Seat::wake). The policy may hold fibers back.
     Hold(Option<Duration>),
-    /// It looks again at once, and never sleeps. The policy may hold fibers back. A worker inside
-    /// of a fiber of another scheduler gives that one turns meanwhile.
+    /// The worker looks again at once, and never sleeps. The policy may hold fibers back. A worker
+    /// inside of a fiber of another scheduler gives that one turns meanwhile.
     Spin,
 }
 
 /// Why something is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is new.
+    /// New.
     Spawned,
-    /// It came from outside of the scheduler.
+    /// From outside of the scheduler.
     Arrived,
-    /// Another worker's policy has sent it here.
+    /// Sent here by another worker's policy.
     Sent,
-    /// This worker has taken it from a shelf, where it was for everybody. Unless the policy keeps
-    /// it, or sends it on, it starts now.
+    /// Taken by this worker from a shelf, where it was for everybody. Unless the policy keeps the
+    /// closure, or sends it on, it starts now.
     Taken,
-    /// What it waited for has come. A closure is then the next poll of an async task, which was
+    /// The awaited event has come. A closure is then the next poll of an async task, which was
     /// woken.
     Resumed,
-    /// It gave up its turn.
+    /// The fiber gave up its turn.
     Yielded,
-    /// It gave way, at a fork, to work that came from outside while every worker was busy.
+    /// The fiber gave way, at a fork, to work that came from outside while every worker was busy.
     Displaced,
 }
 
@@ -287,7 +286,7 @@ impl Seat {
         Arc::ptr_eq(&self.group, &other.group)
     }
 
-    /// Has a worker ask its policy again, if it sleeps. From any thread; never waits.
+    /// Has a worker ask its policy again, if asleep. From any thread; never waits.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -304,9 +303,9 @@ impl std::fmt::Debug for Seat {
 
 /// Something that is ready to run.
 pub enum Task {
-    /// A closure that has not started. It can go anywhere.
+    /// A closure that has not started. This closure can go anywhere.
     Fresh(Job),
-    /// A fiber that has started. It stays on its worker.
+    /// A fiber that has started. This fiber stays on its worker.
     Started(Started),
 }
 
@@ -331,7 +330,7 @@ impl std::fmt::Debug for Task {
     }
 }
 
-/// A started fiber that is ready. It stays on its worker's thread.
+/// A started fiber that is ready. This fiber stays on its worker's thread.
 pub struct Started(NonNull<Header>);
 
 impl Started {
@@ -351,12 +350,12 @@ impl Started {
         segue_fiber::prefetch(self.0, whole);
     }
 
-    /// Starts to fetch the frames that it goes on in.
+    /// Starts to fetch the frames of its continuation.
     #[inline]
     #[allow(unsafe_code)] // The header is reached by address.
     pub(crate) fn prefetch_frames(&self) {
-        // SAFETY: a fiber that is ready has not ended, and is this thread's. It may be the running
-        // one, which is about to rest: then what is read is stale, and only fetched.
+        // SAFETY: a fiber that is ready has not ended, and is this thread's. For the running one,
+        // which is about to rest, the read is stale, and only fetched.
         unsafe { segue_fiber::prefetch_frames(self.0) };
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Used by fork-join for children, by `Pool::run`, and for the first fiber of a runtime.
 //!
-//! The frame's owner calls the closure itself, or makes a [`Job`] of it, once, and then waits until
+//! The frame's owner calls the closure itself, or makes a [`Job`], once, and then waits until
 //! `done`. The signal of `done` is the runner's last touch. An owner that only waits says so
 //! (`set_awaited`): then a job that is dropped comes back, and the owner calls the closure.
 #![allow(unsafe_code)] // Shared between a waiting frame and the thread that runs it.
@@ -17,8 +17,8 @@ use std::ptr::NonNull;
 
 /// A closure and room for its result.
 ///
-/// Only the closure is written at first: header, trigger and result come into being when it becomes
-/// a job, which most never do. So the owner says when it is over: by [`call`](StackJob::call),
+/// Only the closure is written at first: header, trigger and result come into being with the job,
+/// which most never do. So the owner ends it: by [`call`](StackJob::call),
 /// [`discard`](StackJob::discard) or [`wait`](StackJob::wait).
 #[repr(C)] // The header comes first.
 pub(crate) struct StackJob<F, R> {
@@ -47,8 +47,8 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// Runs the closure in place.
     ///
     /// # Safety
-    /// No job was made of it, or the job was taken back. One of `call`, `discard` and the job's run
-    /// comes once.
+    /// No job was made of the closure, or the job was taken back. One of `call`, `discard` and the
+    /// job's run comes once.
     #[inline]
     pub(crate) unsafe fn call(&self) -> R {
         // SAFETY: nobody else has access, and the closure is still there, as the caller promises.
@@ -65,12 +65,12 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         unsafe { ManuallyDrop::drop(&mut *self.closure.get()) };
     }
 
-    /// Makes a job of it.
+    /// Makes a job of the closure.
     ///
     /// # Safety
     /// Called once. The frame stays until the job was taken back or [`wait`](StackJob::wait) has
     /// returned, and so do `family` and the contexts around `place`. The closure and its result may
-    /// be sent to the thread that runs it.
+    /// be sent to the running thread.
     pub(crate) unsafe fn job(this: NonNull<Self>, place: Place, family: Option<&Family>) -> Job {
         // SAFETY: nobody else has access before the job is made.
         unsafe {
@@ -82,10 +82,10 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         }
     }
 
-    /// Ends what [`job`](StackJob::job) has begun, when the job was taken back.
+    /// Undoes [`job`](StackJob::job), when the job was taken back.
     ///
     /// # Safety
-    /// A job was made of it, and it is gone without having run; called once.
+    /// A job was made, and is gone without a run; called once.
     pub(crate) unsafe fn unmake(&self) {
         // SAFETY: `job` has written the header, and nobody else has access any more.
         unsafe { (*self.header.get()).assume_init_drop() };
@@ -94,28 +94,27 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// Whether the job has run.
     ///
     /// # Safety
-    /// A job was made of it and not taken back, and [`wait`](StackJob::wait) has not returned.
+    /// A job was made and not taken back, and [`wait`](StackJob::wait) has not returned.
     #[inline]
     pub(crate) unsafe fn has_run(&self) -> bool {
-        // SAFETY: `job` has written it.
+        // SAFETY: `job` has written the field.
         unsafe { (*self.done.get()).assume_init_ref() }.outcome().is_some()
     }
 
     /// Waits until the job has run, whatever happens meanwhile, and takes its result.
     ///
     /// # Safety
-    /// A job was made of it and not taken back, and is not [awaited](StackJob::set_awaited); called
-    /// once.
+    /// A job was made and not taken back, and is not [awaited](StackJob::set_awaited); called once.
     pub(crate) unsafe fn wait(&self, what: WaitsFor) -> std::thread::Result<R> {
         // SAFETY: as the caller promises.
         unsafe { self.wait_or_take_back(what) }.unwrap_or_else(|| unreachable!("only what is awaited comes back"))
     }
 
     /// As [`wait`](StackJob::wait), also for one that is awaited: `None` if its job was dropped.
-    /// Then nobody else knows it any more, and its closure is there.
+    /// Then nobody else knows the frame any more, and its closure is there.
     ///
     /// # Safety
-    /// A job was made of it and not taken back; called once.
+    /// A job was made and not taken back; called once.
     pub(crate) unsafe fn wait_or_take_back(&self, what: WaitsFor) -> Option<std::thread::Result<R>> {
         // SAFETY: `job` has written both; the result is not touched by others once `done` was
         // signalled.
@@ -134,18 +133,17 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// back if the job is dropped.
     ///
     /// # Safety
-    /// A job was made of it and not taken back.
+    /// A job was made and not taken back.
     pub(crate) unsafe fn set_awaited(&self) {
         // SAFETY: `job` has written the header, which stays in the frame.
         unsafe { JobHeader::set_awaited(self.header()) };
     }
 }
 
-/// What `done` is signalled with by a job that has not run.
+/// The arm of `done` for a job that has not run.
 const CAME_BACK: usize = 1;
 
-// SAFETY: `repr(C)` puts the header first; `job`'s caller promises that what it carries may be
-// sent.
+// SAFETY: `repr(C)` puts the header first; `job`'s caller promises that its content may be sent.
 unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
     #[inline(always)] // As that of a task.
     unsafe fn run(this: NonNull<Self>) {
@@ -162,7 +160,7 @@ unsafe impl<F: FnOnce() -> R, R> Work for StackJob<F, R> {
 
     unsafe fn abandon(this: NonNull<Self>) {
         // SAFETY: as in `run`; the closure is dropped instead of run, or left to the owner, and
-        // nobody has taken what the header has.
+        // nobody has taken the header's values.
         unsafe {
             let this = this.as_ref();
             let comes_back = (*this.header.get()).assume_init_ref().is_awaited();

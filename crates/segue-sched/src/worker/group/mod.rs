@@ -1,101 +1,101 @@
-//! What the workers of one scheduler share: closures that any of them may start, and the list of
-//! sleepers.
+//! The state that the workers of one scheduler share: closures that any of them may start, and the
+//! list of sleepers.
 //!
 //! Used by the worker loop, and by threads and handles that hand work in from outside.
 //!
 //! # The idea
 //!
-//! Each worker has a shelf of closures that it offers to the others; one more shelf takes what
-//! comes from outside. A worker with nothing of its own looks through the shelves, and sleeps when
-//! all are empty. An offer to a shelf wakes one sleeper, if there is one.
+//! Each worker has a shelf of closures that it offers to the others; one more shelf takes closures
+//! from outside. A worker with nothing of its own looks through the shelves, and sleeps when all
+//! are empty. An offer to a shelf wakes one sleeper, if there is one.
 //!
 //! # Sleeping without losing a wake-up
 //!
 //! The sleeper: (1) announces itself in its inbox, (2) counts itself in `sleepers`, (3) looks
 //! through all shelves once more, taking each lock, (4) parks. The other side: (a) puts the closure
-//! on a shelf, under its lock, (b) reads `sleepers`, (c) if it is not zero, rouses one that is
+//! on a shelf, under its lock, (b) reads `sleepers`, (c) if that is not zero, rouses one that is
 //! announced.
 //!
-//! **The race to fear**: (a) comes after (3), and (b) reads a zero from before (2). It cannot: if
-//! (a) takes the shelf's lock after (3) did, the lock carries (1) and (2) to (b), which then reads
-//! at least one, and (c) finds the announcement. If (a) comes before (3), then (3) finds the
-//! closure. So `sleepers` needs no ordering of its own.
+//! **The race to fear**: (a) comes after (3), and (b) reads a zero from before (2). This can't
+//! happen: if (a) takes the shelf's lock after (3) did, the lock carries (1) and (2) to (b), which
+//! then reads at least one, and (c) finds the announcement. If (a) comes before (3), then (3) finds
+//! the closure. So `sleepers` needs no ordering of its own.
 //!
 //! A closure that is sent to one worker goes the same way: (a) under the lock of that worker's
-//! shelf of sent ones, which (3) takes, too; then that worker is roused, if it is announced. What a
-//! policy shares by means of its own has no shelf: it is in place before [`Group::wake`] takes a
-//! lock that (3) takes, and if (3) comes after that, the worker asks its policy once more
+//! shelf of sent ones, which (3) takes, too; then that worker is roused, if announced. Closures
+//! that a policy shares by means of its own have no shelf: they are in place before [`Group::wake`]
+//! takes a lock that (3) takes, and if (3) comes after that, the worker asks its policy once more
 //! (`nudged`).
 //!
-//! A worker may be *away*, blocking its thread on purpose. It sets the mark, and takes out what was
-//! sent to it, in one hold of the lock of that shelf; a sender looks at the mark under the same
-//! lock, and if it is set puts the closure on the shelf for all, by the steps (a) to (c). So
-//! nothing lies with a worker that is away. A monitor that finds a worker stuck releases what was
-//! sent to it in the same way, without the mark.
+//! A worker may be *away*, blocking its thread on purpose. Such a worker sets the mark, and takes
+//! out the closures that were sent there, in one hold of the lock of that shelf; a sender looks at
+//! the mark under the same lock, and in place of that shelf uses the shelf for all, by the steps
+//! (a) to (c). So nothing lies with a worker that is away. A monitor that finds a worker stuck
+//! releases the closures sent there in the same way, without the mark.
 //!
 //! Two closures may meet one sleeper: the second offer finds nobody announced, but then the sleeper
-//! is awake, and looks through the shelves before it sleeps again. A worker that takes a closure
+//! is awake, and looks through the shelves before sleeping again. A worker that takes a closure
 //! wakes the next sleeper if more is on the shelf.
 //!
 //! # Forks
 //!
-//! A worker that computes exposes a child of a fork only when it is *wanted* (`join/mod.rs`). An
-//! idle worker says so to all others, by the mark `wanted`, when it begins to look for work, and
-//! (3b) once more after it has looked through the shelves, before it parks. A busy worker takes the
-//! mark back, exposes a child, and goes on with (a). The race to fear: it takes back the wish of a
-//! worker that is about to sleep, and the child itself before that worker looks; then the sleeper
-//! would have no wish at anybody, and nobody to wake it. (3b) prevents it: if the busy worker takes
-//! back what (3b) wrote, then its (a) comes after (3), and (c) rouses the sleeper. So **a worker
-//! that sleeps has a wish at each worker that has not roused one since**. The marks of several
-//! sleepers are one, so a busy worker that has roused one of them sets its mark again for the
-//! others. A wish that could not be granted stays for the next fork.
+//! A worker that computes exposes a child of a fork only when *wanted* (`join/mod.rs`). An idle
+//! worker says so to all others, by the mark `wanted`, at the beginning of its search for work, and
+//! (3b) once more after the shelves, before the park. A busy worker takes the mark back, exposes a
+//! child, and goes on with (a). The race to fear: the busy worker takes back the wish of a worker
+//! that is about to sleep, and the child itself before that worker looks; then the sleeper would
+//! have no wish at anybody, and nobody to wake it. (3b) prevents it: if the busy worker takes back
+//! the mark of (3b), then its (a) comes after (3), and (c) rouses the sleeper. So **a worker that
+//! sleeps has a wish at each worker that has not roused one since**. The marks of several sleepers
+//! are one, so a busy worker that has roused one of them sets its mark again for the others. A wish
+//! that could not be granted stays for the next fork.
 //!
 //! # Modest workers
 //!
 //! A worker may put closures on the shelf of another one that has fewer fibers (`placing.rs`), and
-//! wakes that one, or any sleeper if it is awake. A third worker, or the first itself, would take
-//! them from there before the shelf's owner has got up. So a worker with more fibers than the owner
-//! leaves these closures to it and, if there is nothing else, sleeps for a moment only: it *naps*.
-//! After that it takes them. So **what is on a shelf is started after a moment at most if any
-//! worker has nothing to do**, whether or not the owner comes. An offer need not wake a worker that
-//! naps and would leave it. A worker takes back the mark of its nap before it looks through the
-//! shelves again, and (3) carries the mark as it carries (1) and (2): an offer that finds the mark
-//! of an earlier nap is in place before (3), which finds it. Nobody leaves children of forks to
-//! their worker, which computes on (`forks`).
+//! wakes that one, or any sleeper if that one is awake. A third worker, or the first itself, would
+//! take them from there before the shelf's owner has got up. So a worker with more fibers than the
+//! owner leaves these closures there and, if there is nothing else, sleeps for a moment only: a
+//! *nap*. Afterwards that worker takes them. So **a closure on a shelf is started after a moment at
+//! most if any worker has nothing to do**, whether or not the owner comes. An offer need not wake a
+//! napping worker that would leave the closure. A worker takes back the mark of its nap before
+//! looking through the shelves again, and (3) carries the mark as (1) and (2): an offer that finds
+//! the mark of an earlier nap is in place before (3), which finds it. Nobody leaves children of
+//! forks to their worker, which computes on (`forks`).
 //!
-//! A worker that comes in vain too often is *shy* (`in_vain.rs`): it leaves to the other busy
-//! workers what they offer, whoever has more fibers, as long as it is no crowd, and naps. It sets
-//! the mark of the nap before it announces itself, and such a nap always has a time-out. So an
-//! offer that finds the mark can pass the worker over, whatever (3) has seen. It tells it by a
-//! mark, and a nap without one is followed by sleep.
+//! A worker that comes in vain too often is *shy* (`in_vain.rs`): leaving the other busy workers
+//! their offers, in any ratio of fibers, except a crowd, and napping. Such a worker sets the mark
+//! of the nap before its announcement, and such a nap always has a time-out. So an offer that finds
+//! the mark can pass the worker over, whatever (3) has seen. The offer tells the worker by a mark,
+//! and a nap without one is followed by sleep.
 //!
-//! Before a worker ends it looks through all shelves, and leaves nothing to others once the group
-//! stops: the other worker runs what was put there, or this one does.
+//! Before its end a worker looks through all shelves, and leaves nothing to others once the group
+//! stops: the other worker runs the closures there, or this one does.
 //!
-//! # What a policy keeps
+//! # Closures that a policy keeps
 //!
-//! A closure that a policy has kept is on no shelf, and (3) does not see it: a worker may sleep
+//! A closure that a policy has kept is on no shelf, and (3) does not see that: a worker may sleep
 //! while another one's policy has some to spare. The busy worker has to notice. Before each of its
-//! turns, and when a closure is pushed, it looks without a lock whether any worker sleeps or has
-//! begged (`wanted`). If so it puts a closure on its shelf, which wakes a sleeper as above. It
-//! offers one closure at a time, and the next one when that was taken. The sleeper that it woke may
-//! have found something else to do, and nobody takes the offer. Then the busy worker takes it back
-//! at its second turn from then, and if there is still a sleeper, offers the next one and wakes
-//! that sleeper. So **no worker sleeps for ever while another one that goes on taking turns can
-//! spare a closure**: if the busy worker reads `sleepers` late, it notices in a later turn. A
-//! policy that gives none is asked again when a closure is pushed, or when the worker looks around.
-//! There is no remedy for a turn that does not end, of a fiber that blocks its thread, or computes
-//! without forks, spawns and waits: what its worker's policy has kept stays there. Closures that
-//! must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for each;
-//! or the policy keeps them where other workers can take them.
+//! turns, and when a closure is pushed, the worker looks without a lock whether any other sleeps or
+//! has begged (`wanted`). If so a closure goes onto its shelf, which wakes a sleeper as above. One
+//! closure is offered at a time, and the next one when that was taken. The woken sleeper may have
+//! found something else to do, and nobody takes the offer. Then the busy worker takes that back at
+//! its second turn from then, and if there is still a sleeper, offers the next one and wakes that
+//! sleeper. So **no worker sleeps for ever while another one that goes on taking turns can spare a
+//! closure**: a busy worker that reads `sleepers` late notices in a later turn. A policy that gives
+//! none is asked again when a closure is pushed, or when the worker looks around. There is no
+//! remedy for a turn that does not end, of a fiber that blocks its thread, or computes without
+//! forks, spawns and waits: the closures that its worker's policy has kept stay there. Closures
+//! that must not wait for that are to go [anywhere](crate::Goes::Anywhere), which costs a lock for
+//! each; or the policy keeps them where other workers can take them.
 //!
 //! # The end
 //!
-//! A worker ends when the group stops and it has no fibers left, if nothing is on the outside shelf
-//! and nothing was sent to it: it says so under the locks of both (outside first), by `working` and
-//! `ended`. The last one closes the outside shelf. What comes later is given back: so a closure
-//! from outside is started or refused, and one that a policy would send to a worker that has ended
-//! is offered to all instead.
+//! A worker ends when the group stops and there are no fibers left, if the outside shelf and its
+//! own shelf of sent closures are empty: the worker says so under the locks of both (outside
+//! first), by `working` and `ended`. The last one closes the outside shelf. Later closures are
+//! given back: so a closure from outside is started or refused, and one that a policy would send to
+//! a worker that has ended is offered to all instead.
 
 mod remote;
 mod sleep;
@@ -111,8 +111,8 @@ use segue_core::scheduling::{Family, FamilyId, Job, JobHeader, Unpark};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// More closures than this on one shelf are a crowd, which is shared at once. It is as many as
-/// workers may differ by (`placing.rs`).
+/// More closures than this on one shelf are a crowd, which is shared at once. This is the
+/// difference that workers may have (`placing.rs`).
 pub(crate) const CROWD: usize = 12;
 
 /// Which workers that have fewer fibers a worker leaves their closures to.
@@ -125,10 +125,10 @@ pub(crate) enum Modest {
     No,
 }
 
-/// What an idle worker may take.
+/// The closures that an idle worker may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// At once: it comes from outside, is a child of a fork, or its worker is in no turn.
+    /// At once: from outside, a child of a fork, or of a worker in no turn.
     Urgent,
     /// Closures of a worker that is in this turn, and may be about to start them itself.
     Closures { turn: usize, number: usize },
@@ -140,26 +140,27 @@ pub(crate) enum Offer {
 pub(crate) enum Rest {
     /// There is something to do.
     No,
-    /// Until it is woken.
+    /// Until its wake-up.
     Long,
-    /// For a moment: then it is to take what it has left to others, if they have not.
+    /// For a moment: afterwards the worker takes the closures that it has left to others, if still
+    /// there.
     Short,
 }
 
-/// The workers of one scheduler, as all of them see it.
+/// The workers of one scheduler, in the view of all of them.
 pub(crate) struct Group {
-    /// For what shares it.
+    /// For the sharers of the group.
     pub(super) me: Weak<Self>,
     workers: Box<[Remote]>,
-    /// What comes from outside.
+    /// Closures from outside.
     pub(crate) outside: Shelf,
     /// How many workers have not ended. Written under the lock of `outside`: at zero that is
     /// closed.
     working: AtomicUsize,
     /// How many workers sleep, and [`UNWATCHED`].
     sleepers: AtomicUsize,
-    /// What is spawned by handle belongs to it, as long as there is one. Its owner takes it out
-    /// before it completes it.
+    /// Fibers that are spawned by handle belong here, as long as there is one. Its owner takes the
+    /// family out before its completion.
     family: Mutex<Option<Owned>>,
     /// The address of the family that there was, if that stays until the last worker has ended.
     kept: AtomicUsize,
@@ -224,7 +225,7 @@ impl Group {
         &self.workers[index]
     }
 
-    /// Accepts a closure from outside, or gives it back if no worker is left. From any thread;
+    /// Accepts a closure from outside, or gives that back if no worker is left. From any thread;
     /// never waits.
     pub(crate) fn try_inject(&self, job: Job) -> Result<(), Job> {
         self.outside.with(|jobs| match self.working.load(Ordering::Relaxed) {
@@ -238,16 +239,16 @@ impl Group {
         Ok(())
     }
 
-    /// Something has come from outside: wakes a sleeper for it. If all are busy, the first to reach
-    /// a fork lets it in.
+    /// Something has come from outside: wakes a sleeper. If all are busy, the first to reach a fork
+    /// lets the closure in.
     fn call(&self) {
         if !self.wake_one() {
             self.workers.iter().for_each(|worker| worker.set_wanted(true));
         }
     }
 
-    /// Has what is spawned by handle belong to this family, until `disown`. It may stay in place
-    /// until the last worker has ended.
+    /// Has fibers that are spawned by handle belong to this family, until `disown`. The family may
+    /// stay in place until the last worker has ended.
     pub(crate) fn own(&self, family: &Family, stays: bool) {
         if stays {
             self.kept.store(family.id().addr(), Ordering::Relaxed);
@@ -255,7 +256,7 @@ impl Group {
         *self.family() = Some(Owned(NonNull::from(family)));
     }
 
-    /// Whether it is the scheduler's own family, and stays in place until the last worker has
+    /// Whether this is the scheduler's own family, and stays in place until the last worker has
     /// ended.
     pub(crate) fn keeps(&self, family: FamilyId) -> bool {
         self.kept.load(Ordering::Relaxed) == family.addr()
@@ -266,12 +267,12 @@ impl Group {
         *self.family() = None;
     }
 
-    /// Calls `f` with the family of what is spawned by handle. The family's owner does not complete
-    /// it meanwhile. `None` if the scheduler is ending.
+    /// Calls `f` with the family of fibers that are spawned by handle. The family's owner does not
+    /// complete that meanwhile. `None` if the scheduler is ending.
     #[allow(unsafe_code)] // The family is reached by its address.
     pub(crate) fn with_family<R>(&self, f: impl FnOnce(&Family) -> R) -> Option<R> {
         let family = self.family();
-        // SAFETY: its owner takes it out under this lock before it completes it.
+        // SAFETY: its owner takes the family out under this lock before its completion.
         family.as_ref().map(|Owned(family)| f(unsafe { family.as_ref() }))
     }
 
@@ -284,7 +285,8 @@ impl Group {
         drop(self.try_inject(job));
     }
 
-    /// No worker will run again: what is on the outside shelf is dropped, and its waiters are told.
+    /// No worker will run again: the closures on the outside shelf are dropped, and their waiters
+    /// are told.
     pub(crate) fn close(&self) {
         let left = self.outside.with(|jobs| {
             self.working.store(0, Ordering::Relaxed);
@@ -293,8 +295,8 @@ impl Group {
         drop(left);
     }
 
-    /// Worker `index` wants to end: it may unless something has come from outside, or was sent to
-    /// it. The last one closes the group.
+    /// Worker `index` wants to end, and may unless a closure has come from outside, or was sent
+    /// there. The last one closes the group.
     pub(crate) fn retire(&self, index: usize) -> bool {
         let own = self.remote(index);
         self.outside.with(|jobs| {
@@ -309,7 +311,7 @@ impl Group {
     }
 
     /// Accepts a closure that its worker could not start, for any worker that can; or lets its
-    /// maker run it, if that waits for it.
+    /// maker run the closure, if that waits.
     pub(crate) fn put_back(&self, job: Job) {
         let awaited = self.outside.with(|jobs| {
             if job.is_awaited() {
@@ -324,9 +326,9 @@ impl Group {
         }
     }
 
-    /// Takes back a closure that no worker could start, for its maker, which has said that it waits
-    /// for it: under the lock, so that either this finds it or [`put_back`](Self::put_back) sees
-    /// that it is awaited.
+    /// Takes back a closure that no worker could start, for its maker, which has announced its
+    /// wait: under the lock, so that either this finds the closure or [`put_back`](Self::put_back)
+    /// sees that it is awaited.
     pub(crate) fn take_homeless(&self, header: NonNull<JobHeader>) -> Option<Job> {
         self.outside.with(|jobs| take_back(jobs, header))
     }
@@ -337,8 +339,8 @@ impl Group {
         self.wake_for(index);
     }
 
-    /// Sends a closure to the policy of worker `index`, or gives it back if that has ended. From
-    /// any thread; never waits.
+    /// Sends a closure to the policy of worker `index`, or gives that back if the worker has ended.
+    /// From any thread; never waits.
     pub(crate) fn send(&self, index: usize, job: Job) -> Result<(), Job> {
         let worker = self.remote(index);
         let refused = worker.sent.with(|jobs| {
@@ -354,18 +356,19 @@ impl Group {
         if let Some(job) = refused {
             self.inject(job);
         } else if !worker.rouse() {
-            // It computes: its next fork lets it in.
+            // The worker computes: its next fork lets the closure in.
             worker.set_wanted(true);
         }
         Ok(())
     }
 
-    /// Gives what was sent to worker `index` to all, since that does not come back to its loop. If
-    /// it is `away`, blocking its thread on purpose, so is what will be sent to it.
+    /// Gives the closures that were sent to worker `index` to all, since that does not come back to
+    /// its loop. If the worker is `away`, blocking its thread on purpose, later ones are given to
+    /// all, too.
     pub(crate) fn release(&self, index: usize, away: bool) {
         let worker = self.remote(index);
-        // Under both locks, as in `retire`: what was accepted is with a worker that has not ended,
-        // or on a shelf that is open.
+        // Under both locks, as in `retire`: an accepted closure is with a worker that has not
+        // ended, or on a shelf that is open.
         let released = self.outside.with(|jobs| {
             worker.sent.with(|sent| {
                 worker.away.fetch_or(away, Ordering::Relaxed);
@@ -385,15 +388,15 @@ impl Group {
         worker.sent.with(|_| worker.away.store(false, Ordering::Relaxed));
     }
 
-    /// Has worker `index` ask its policy again, if it sleeps or is about to.
+    /// Has worker `index` ask its policy again, if asleep or about to sleep.
     pub(crate) fn wake(&self, index: usize) {
         let worker = self.remote(index);
         worker.sent.with(|_| worker.nudged.store(true, Ordering::Relaxed));
         worker.rouse();
     }
 
-    /// Takes the oldest closure of a worker other than `index`, except of those to which it leaves
-    /// theirs. Unless it `takes` all, only what is urgent.
+    /// Takes the oldest closure of a worker other than `index`, except of those to which this one
+    /// leaves theirs. Unless it `takes` all, only urgent ones.
     pub(crate) fn take_from_others(&self, index: usize, modest: Modest, takes: bool) -> Option<Job> {
         let workers = self.len();
         let others = (1..workers).map(|step| (index + step) % workers);
@@ -404,8 +407,8 @@ impl Group {
             .find_map(|other| self.workers[other].shelf.take_oldest())
     }
 
-    /// Whether worker `index` leaves what is on the shelf of `other` to that one: it has more
-    /// fibers itself, or is shy of the few closures of one that is busy.
+    /// Whether worker `index` leaves the closures on the shelf of `other` to that one: with more
+    /// fibers itself, or shy of the few closures of one that is busy.
     fn leaves_to(&self, index: usize, other: usize, modest: Modest) -> bool {
         let (own, worker) = (&self.workers[index], &self.workers[other]);
         let (mine, theirs) = (&own.beat, &worker.beat);
@@ -436,8 +439,8 @@ impl Group {
         self.has_sleepers() && self.wake_idlest(|_| true)
     }
 
-    /// Wakes one worker that sleeps, for what is on the shelf of worker `index`: none that would
-    /// leave it there, and look again by itself.
+    /// Wakes one worker that sleeps, for the closures on the shelf of worker `index`: none that
+    /// would leave them there, and look again by itself.
     fn wake_for(&self, index: usize) -> bool {
         let comes_anyway = |other: usize| {
             let worker = &self.workers[other];
@@ -471,7 +474,7 @@ impl Group {
         self.sleepers.load(Ordering::Relaxed) & !UNWATCHED != 0
     }
 
-    /// Wakes one worker that sleeps if some shelf looks as if it held something.
+    /// Wakes one worker that sleeps if some shelf seems to hold something.
     #[inline]
     pub(crate) fn wake_if_busy(&self) {
         if self.has_sleepers() {
@@ -488,8 +491,8 @@ impl Group {
         offers.any(|index| self.wake_for(index));
     }
 
-    /// What the shelves seem to hold for worker `index`, which leaves some to others. Without a
-    /// lock.
+    /// The closures that the shelves seem to hold for worker `index`, which leaves some to others.
+    /// Without a lock.
     pub(crate) fn offer_to(&self, index: usize, modest: Modest) -> Option<Offer> {
         if self.outside.seems_to_hold() {
             return Some(Offer::Urgent);
@@ -534,7 +537,7 @@ impl Group {
         self.remote(index).set_wanted(true);
     }
 
-    /// Whether worker `index` has ended. If it ends just now, the answer may be late.
+    /// Whether worker `index` has ended. For one that ends just now, the answer may be late.
     pub(crate) fn has_ended(&self, index: usize) -> bool {
         self.workers[index].ended.load(Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-/// Somebody wants the worker: a fork sees it.
+/// Somebody wants the worker: a fork sees this.
 const WANTED: u8 = 1;
 
 /// So does a checkpoint, which takes this mark back if there was nothing to give. The wish stays
@@ -36,34 +36,36 @@ pub(crate) struct Remote {
     pub(super) wanted: AtomicU8,
     /// Whether its fiber forks, and gives children of forks: they are not to wait for this worker.
     pub(super) forks: AtomicBool,
-    /// What it offers to all.
+    /// The closures that it offers to all.
     pub(crate) shelf: Shelf,
-    /// What was sent to its policy.
+    /// The closures that were sent to its policy.
     pub(crate) sent: Shelf,
     /// Whether the policy is to be asked again before the worker sleeps. Written under the lock of
     /// `sent`.
     pub(super) nudged: AtomicBool,
     /// Whether the worker has ended, and takes nothing any more. Written under the lock of `sent`.
     pub(super) ended: AtomicBool,
-    /// Whether the worker's thread blocks, so that nothing is to be sent to it. Written and read
+    /// Whether the worker's thread blocks, so that no closure is to be sent there. Written and read
     /// under the lock of `sent`.
     pub(super) away: AtomicBool,
-    /// Whether the worker sleeps for a moment only, to take then what it has left to others.
+    /// Whether the worker sleeps for a moment only, to take then the closures that it has left to
+    /// others.
     pub(super) naps: AtomicBool,
-    /// Whether it leaves the closures of busy workers to them until it has napped (`in_vain.rs`).
+    /// Whether the worker leaves the closures of busy workers to them until after a nap
+    /// (`in_vain.rs`).
     shy: AtomicBool,
-    /// Whether it was not woken for one of those, in a nap.
+    /// Whether one of those did not wake it, in a nap.
     pub(super) passed_over: AtomicBool,
 }
 
 impl Remote {
-    /// How many fibers it has, with the closures that wait for it.
+    /// The number of its fibers, with the closures that wait there.
     pub(crate) fn load(&self) -> usize {
         let queued = self.shelf.len.load(Ordering::Relaxed) + self.sent.len.load(Ordering::Relaxed);
         self.beat.fibers() + queued
     }
 
-    /// Whether it can be given more.
+    /// Whether the worker can be given more.
     pub(crate) fn takes_some(&self) -> bool {
         !self.away.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed)
     }
@@ -87,12 +89,12 @@ impl Remote {
         }
     }
 
-    /// Sets what wakes the worker, when its thread has made its park.
+    /// Sets the worker's unpark, after its thread has made the park.
     pub(crate) fn set_unparker(&self, unparker: Arc<dyn Unpark>) {
         assert!(self.unparker.set(unparker).is_ok(), "a worker starts once");
     }
 
-    /// What wakes the worker after its inbox said that it sleeps.
+    /// The unpark for a worker after its inbox has announced the sleep.
     pub(crate) fn waker(&self) -> impl FnOnce() + use<> {
         let unparker = self.unparker.get().map(Arc::clone);
         move || {
@@ -133,7 +135,7 @@ impl Remote {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether somebody wants the worker, and no checkpoint knows it.
+    /// Whether somebody wants the worker, and no checkpoint knows that.
     #[inline]
     pub(crate) fn is_unheard(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) & UNHEARD != 0
@@ -154,8 +156,8 @@ impl Remote {
         }
     }
 
-    /// The worker leaves the closures of busy workers to them, or does no more. Answers whether it
-    /// was not woken for one meanwhile.
+    /// The worker leaves the closures of busy workers to them, or does no more. Answers whether one
+    /// of them did not wake it meanwhile.
     pub(crate) fn set_shy(&self, shy: bool) -> bool {
         if self.is_shy() != shy {
             self.shy.store(shy, Ordering::Relaxed);
@@ -169,7 +171,7 @@ impl Remote {
     }
 
     fn set_wish(&self, wish: u8) {
-        // Looking first keeps the line shared while it says the same.
+        // Looking first keeps the line shared while the value is the same.
         if self.wanted.load(Ordering::Relaxed) != wish {
             self.wanted.store(wish, Ordering::Relaxed);
         }
@@ -184,10 +186,10 @@ pub(super) fn unpark(unparker: &dyn Unpark) {
     no_unwind.disarm();
 }
 
-/// Which turn a worker is in, for the monitor; 0 while it is in none. Of two looks that find the
+/// The number of a worker's turn, for the monitor; 0 outside of turns. Of two looks that find the
 /// same turn, the worker was in that turn all the time between: numbers do not come back.
 ///
-/// And how many fibers it has, for workers that look for a place for another one.
+/// And the number of its fibers, for workers that look for a place for another one.
 ///
 /// Written by the worker at each turn, so on a line of its own.
 #[repr(align(128))]
@@ -207,7 +209,7 @@ impl Beat {
         self.turn.store(turn, Ordering::Relaxed);
     }
 
-    /// The worker is in no turn: it sleeps, or has left its thread to others.
+    /// The worker is in no turn: asleep, or with its thread left to others.
     pub(crate) fn rest(&self) {
         self.set(0);
     }
@@ -250,7 +252,7 @@ impl Beat {
 /// Closures that any worker may take, oldest first; their own worker takes the newest.
 pub(crate) struct Shelf {
     jobs: Lock<VecDeque<Job>>,
-    /// How many, for a look without the lock. Exact only under it.
+    /// How many, for a look without the lock. Exact only under the lock.
     pub(super) len: AtomicUsize,
 }
 
@@ -284,7 +286,7 @@ impl Shelf {
         job
     }
 
-    /// Takes a certain closure out, if it is still there.
+    /// Takes a certain closure out, if still there.
     pub(crate) fn take_back(&self, header: NonNull<JobHeader>) -> Option<Job> {
         if self.seems_to_hold() { self.with(|jobs| take_back(jobs, header)) } else { None }
     }
