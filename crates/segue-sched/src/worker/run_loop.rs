@@ -324,8 +324,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    /// Runs a closure that is another worker's, if there is one, and learns from it whether to
-    /// leave the next one to its worker. Takes any, if this one is to end after this.
+    /// Runs a closure of another worker, if there is one, and learns from that whether to leave the
+    /// next one to its worker. Takes any, if this one is to end after this.
     #[cold]
     #[inline(never)]
     fn try_another(&mut self, is_stopping: bool) -> bool {
