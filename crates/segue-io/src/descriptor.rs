@@ -1,21 +1,21 @@
-//! A descriptor that carries bytes and need be no socket: one end of a pipe, a terminal, what the
-//! process was given as its standard input.
+//! A descriptor that carries bytes and need be no socket: one end of a pipe, a terminal, the
+//! standard input of the process.
 //!
-//! Under the public types of `pipe`, `pty` and `stdio`, which are each a [`Descriptor`] with the
-//! half that it has; and under an `fs::File` that is none of a disk.
+//! Under the public types of `pipe`, `pty` and `stdio`, which are each a [`Descriptor`] with its
+//! half; and under an `fs::File` that is none of a disk.
 //!
 //! # Which way
 //!
-//! Where the description is ours alone it does not block, and each op is one system call, attempted
-//! first; then it waits by readiness, under any driver. A ring would say `EAGAIN` at once, since
-//! that is what the flag tells it. The flag belongs to the *description*, which all duplicates
-//! share, also those of other processes: so it is set for what is handed to us, cleared when it is
-//! handed on, and never touched for what is shared.
+//! A description of ours alone does not block, and each op is one system call, attempted first;
+//! then the op waits by readiness, under any driver. A ring would say `EAGAIN` at once, since the
+//! flag says so. The flag belongs to the *description*, which all duplicates share, also those of
+//! other processes: so the flag is set for descriptors that are handed to us, cleared for those
+//! that are handed on, and never touched for shared ones.
 //!
 //! | [`Manner`] | an op |
 //! | --- | --- |
 //! | `Own`, `Fifo`, `Terminal`, `Master` | one call, on a description that does not block |
-//! | `Shared` | says with the call itself that it must not block (`RWF_NOWAIT`). Where the kernel has no such call for it, it waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
+//! | `Shared` | says with the call itself that it must not block (`RWF_NOWAIT`). Where the kernel has no such call, an op waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
 //! | `Socket` | says with the call itself that it must not block |
 //! | `File` | is always ready, and may take its time: apart |
 //!
@@ -43,10 +43,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What goes into a pipe in one piece, if it has room for anything: POSIX's least.
+/// The bytes that go into a pipe in one piece, if there is room for anything: POSIX's least.
 const AT_ONCE: usize = 512;
 
-/// What is moved of a file at a time: so much memory a call needs that can be left.
+/// The bytes of a file that are moved at a time: so much memory a call needs that can be left.
 const PIECE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,36 +55,36 @@ pub(crate) enum Manner {
     Own,
     /// As `Own`, of a pipe with a name: nothing to read is the end only if a writer has been there.
     Fifo,
-    /// As `Own`, of a terminal, whose settings may say how much a read waits for, and how long.
+    /// As `Own`, of a terminal, with settings for the bytes and the time that a read waits for.
     Terminal,
     /// As `Own`, of a pseudo-terminal's controlling side: that the other side was closed is an
     /// error there, and here the end.
     Master,
-    /// Others have the same description, and it may block.
+    /// Others have the same description, which may block.
     Shared,
     Socket,
     File,
 }
 
 pub(crate) struct Descriptor {
-    /// It need not be a socket. `Socket` asks nothing that others can't answer.
+    /// The descriptor need not be a socket. `Socket` asks nothing that others can't answer.
     socket: Arc<Socket>,
     manner: Manner,
 }
 
 impl Descriptor {
-    /// Takes over a descriptor as it is.
+    /// Takes over a descriptor unchanged.
     pub(crate) fn new(fd: OwnedFd, manner: Manner) -> Self {
         Self { socket: Socket::new(fd.into()), manner }
     }
 
-    /// Takes over a descriptor whose description is ours, which stops blocking.
+    /// Takes over a descriptor with a description of ours, which stops blocking.
     pub(crate) fn own(fd: OwnedFd, manner: Manner) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self::new(fd, manner))
     }
 
-    /// The descriptor for somebody who expects it to block.
+    /// The descriptor for programs that expect blocking.
     pub(crate) fn into_blocking(self) -> io::Result<OwnedFd> {
         // The reactor may be looking at ours at this moment.
         let fd = self.as_fd().try_clone_to_owned()?;
@@ -92,13 +92,14 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// What is at a descriptor whose description others may have: it stays as it is.
+    /// The kind of a descriptor with a description that others may have, which stays unchanged.
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
         let manner = match kind {
             FileType::Socket => Manner::Socket,
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Manner::File,
-            // It is another user's, or /proc is not there, or it has packets: then it is shared.
+            // The file is another user's, or /proc is not there, or it has packets: then it is
+            // shared.
             _ => match own(fd, kind) {
                 Ok(own) if kind == FileType::Fifo => return Ok(Self::new(own, Manner::Own)),
                 Ok(own) => return Ok(Self::new(own, Manner::Terminal)),
@@ -216,7 +217,7 @@ impl Descriptor {
             Manner::Socket => now_or_never(&self.socket, op::ReadVectored(bufs)),
             manner => now_or_never(&self.socket, Read(bufs, manner)),
         };
-        // That flag is others' to change, and the worker does not rely on it.
+        // That flag is others' to change, and the worker does not rely on that.
         if read.as_ref().is_err_and(is_unknown) { self.read_apart(bufs, usize::MAX) } else { read }
     }
 
@@ -235,7 +236,7 @@ impl Descriptor {
     #[track_caller]
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.manner {
-            // It is ready at any time, and may be a server's.
+            // The file is ready at any time, and may be a server's.
             Manner::File => return self.read_apart(&mut [IoSliceMut::new(buf)], PIECE),
             Manner::Socket => now_or_never(&self.socket, op::Read::<false>(buf)),
             manner => now_or_never(&self.socket, Read(&mut [IoSliceMut::new(buf)], manner)),
@@ -278,12 +279,12 @@ impl AsFd for Descriptor {
     }
 }
 
-/// Whether the kernel has no call for it that does not block.
+/// Whether the kernel has no call for this file that does not block.
 fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
-/// A description of our own of what is there, which does not block: of a pipe or a terminal. Of the
+/// A description of our own of the same file, which does not block: of a pipe or a terminal. Of the
 /// controlling side of a terminal that would be another terminal.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
@@ -318,7 +319,7 @@ mod now {
     use super::*;
     use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
-    /// The description's own position, if it has one.
+    /// The description's own position, if there is one.
     const CURSOR: u64 = u64::MAX;
 
     fn known<T>(done: rustix::io::Result<T>) -> rustix::io::Result<T> {
@@ -348,19 +349,19 @@ mod now {
     }
 }
 
-/// What the kernel says of a descriptor at this moment.
+/// The kernel's word about a descriptor at this moment.
 fn state(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
     let mut fds = [PollFd::new(&fd, wanted)];
     rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
     Ok(fds[0].revents())
 }
 
-/// Says that an op would block, if it would.
+/// Fails if an op would block.
 fn check(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<()> {
     if state(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
 }
 
-/// Moves bytes out. It never says that it has left nothing: a terminal gives a line at a time.
+/// Moves bytes out. This never reports an empty file: a terminal gives a line at a time.
 struct Read<'a, 'b>(&'a mut [IoSliceMut<'b>], Manner);
 
 impl Op for Read<'_, '_> {
@@ -456,8 +457,8 @@ macro_rules! reads {
         }
 
         impl $name {
-            /// Reads what is there. Never waits for more; of a standard stream that is a file, for
-            /// the file.
+            /// Reads the bytes that are there. Never waits for more; of a standard stream that is a
+            /// file, for the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; else as for a read.
@@ -466,7 +467,7 @@ macro_rules! reads {
                 self.0.try_read(buf)
             }
 
-            /// Ready when a read would not wait: there is something, or the end, or an error. It
+            /// Ready when a read would not wait: there is something, or the end, or an error. This
             /// reads nothing, so an arm that loses has no effect.
             ///
             /// # Cancellation
@@ -526,8 +527,8 @@ macro_rules! writes {
         }
 
         impl $name {
-            /// Writes what there is room for. Never waits for more; of a standard stream that is a
-            /// file, for the file.
+            /// Writes the bytes for which there is room. Never waits for more; of a standard stream
+            /// that is a file, for the file.
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; else as for a write.
@@ -536,8 +537,8 @@ macro_rules! writes {
                 self.0.try_write(buf)
             }
 
-            /// Ready when a write would not wait: there is room, or an error. It writes nothing, so
-            /// an arm that loses has no effect.
+            /// Ready when a write would not wait: there is room, or an error. This writes nothing,
+            /// so an arm that loses has no effect.
             ///
             /// # Cancellation
             /// *No effect*.

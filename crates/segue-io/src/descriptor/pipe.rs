@@ -28,7 +28,7 @@ use std::process::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 ///
 /// `&PipeReader` reads as well, so fibers can share one by reference.
 ///
-/// # Handing it on
+/// # Handing a pipe on
 ///
 /// That a descriptor does not block is a flag of its open file description, which its duplicates
 /// share. So the flag is set for a descriptor that is taken over, also for other duplicates; and

@@ -5,8 +5,8 @@
 //! [request](Op::request) that goes into the ring, and the meaning of an [answer](Op::completed).
 //! An op without these two goes by readiness everywhere.
 //!
-//! A read into no room yields zero bytes and asks nobody: Linux would wait for data, to then return
-//! none of it.
+//! A read into no room yields zero bytes and asks nobody: Linux would wait for data, and then
+//! return none.
 
 use super::readiness::Half;
 use super::socket::Socket;

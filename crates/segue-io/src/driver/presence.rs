@@ -43,7 +43,7 @@
 //! | release | acquire | carries |
 //! | --- | --- | --- |
 //! | `unpark`'s swap | `park`'s failed exchange, or its swap at the end | the work that the worker is woken for |
-//! | the exchange to UNWATCHED | the swap that ends it | that no look is to come (`outsiders`) |
+//! | the exchange to UNWATCHED | the swap that ends that state | that no look is to come (`outsiders`) |
 //!
 //! `looks` counts how often the worker has looked into its driver, and orders nothing.
 
@@ -107,7 +107,7 @@ impl Presence {
         matches!(left, Ok(_) | Err(UNWATCHED))
     }
 
-    /// Whether the worker is at work, and nobody has unparked it since its last park.
+    /// Whether the worker is at work, without an unpark since its last park.
     pub(crate) fn is_running(&self) -> bool {
         self.state.load(Ordering::Acquire) == RUNNING
     }

@@ -50,7 +50,7 @@ use std::time::Duration;
 const BYTES: usize = 4096;
 
 /// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel
-/// isn't ready for it.
+/// isn't ready.
 ///
 /// `timeout` counts from the first wait; `None` is for ever.
 #[track_caller]

@@ -255,7 +255,7 @@ impl Drop for Socket {
     }
 }
 
-/// How long ops of one direction may wait, as std's sockets have it.
+/// The time that ops of one direction may wait, as in std's sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Timeout {
     /// Zero is for ever.

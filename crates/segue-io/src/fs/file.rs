@@ -254,7 +254,7 @@ impl File {
     /// *No effect* on the content. One that has begun is waited for.
     ///
     /// # Errors
-    /// The kernel's error, also of writes of before.
+    /// The kernel's error, also of earlier writes.
     #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(false)
@@ -266,7 +266,7 @@ impl File {
     /// *No effect* on the content. One that has begun is waited for.
     ///
     /// # Errors
-    /// The kernel's error, also of writes of before.
+    /// The kernel's error, also of earlier writes.
     #[track_caller]
     pub fn sync_data(&self) -> io::Result<()> {
         self.sync(true)

@@ -179,7 +179,7 @@ pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().create(path)
 }
 
-/// Creates a directory, and those above it that are not there.
+/// Creates a directory, and the missing ones above.
 ///
 /// # Cancellation
 /// *May already have happened*: some of them may have been created.

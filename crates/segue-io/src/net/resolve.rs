@@ -7,10 +7,10 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What looks up the addresses of a host.
+/// A resolver of the addresses of a host.
 ///
-/// It is called on the fiber or thread that asks, for a name and never for an address that is
-/// written out, and may wait as any code there. What blocks its thread belongs into
+/// The method is called on the fiber or thread that asks, for a name and never for an address that
+/// is written out, and may wait as any code there. A call that blocks its thread belongs into
 /// [`blocking`](segue_core::blocking).
 ///
 /// # Examples
@@ -44,7 +44,7 @@ pub trait Resolve: Send + Sync {
     /// The addresses of `host`, each with this port, the preferred ones first.
     ///
     /// # Cancellation
-    /// Is to have *no effect*: it fails, or its result is returned.
+    /// Is to have *no effect*: the look-up fails, or its result is returned.
     ///
     /// # Errors
     /// What there is to say of a host that has no address. A list of none is none for
@@ -52,15 +52,15 @@ pub trait Resolve: Send + Sync {
     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
-/// The system's resolver: what std and the C library make of `/etc/hosts`, of DNS and of whatever
-/// else is configured. It works on one of the threads for [`blocking`](segue_core::blocking) calls
-/// while the fiber waits; for a plain thread, in place.
+/// The system's resolver: std and the C library with `/etc/hosts`, DNS and all other configuration.
+/// This resolver works on one of the threads for [`blocking`](segue_core::blocking) calls while the
+/// fiber waits; for a plain thread, in place.
 ///
-/// It resolves unless another one is [set](set_resolver).
+/// The default, unless another one is [set](set_resolver).
 ///
 /// # Cancellation
-/// *No effect*: the look-up fails at once if it has not begun, and else ends when the system has
-/// answered, which nothing can cut short; what was found is returned then.
+/// *No effect*: the look-up fails at once before its beginning, and else ends with the system's
+/// answer, which nothing can cut short; the addresses are returned then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -73,8 +73,8 @@ impl Resolve for SystemResolver {
 
 static RESOLVER: RwLock<Option<Arc<dyn Resolve>>> = RwLock::new(None);
 
-/// Has names be looked up by `resolver` from now on, in the whole process, and gives back what was
-/// set before; `None` is the [`SystemResolver`]. Look-ups that have begun go on. Never waits.
+/// Has names be looked up by `resolver` from now on, in the whole process, and gives back the
+/// former one; `None` is the [`SystemResolver`]. Look-ups that have begun go on. Never waits.
 ///
 /// # Examples
 ///

@@ -43,7 +43,7 @@ impl Stream<Tcp> {
     /// # Errors
     /// If none could be connected to, that of the attempt which failed last; but one that says that
     /// this machine has no way there, such as `NetworkUnreachable`, only if there is no other.
-    /// `InvalidInput` for no address at all. Nobody listens at port 0, so that to connect to it is
+    /// `InvalidInput` for no address at all. Nobody listens at port 0, so that a connect there is
     /// refused.
     ///
     /// # Examples

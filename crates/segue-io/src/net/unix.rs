@@ -52,7 +52,7 @@ macro_rules! connections {
         impl $handle<$protocol> {
             /// Connects to the listener at this path.
             ///
-            /// While the listener's queue is full it attempts that again, after pauses.
+            /// While the listener's queue is full the connect is attempted again, after pauses.
             ///
             /// # Cancellation
             /// *No effect*.
@@ -157,8 +157,8 @@ impl<P: Listens + Local> Listener<P> {
 }
 
 impl Packets<UnixDgram> {
-    /// A socket at this path, where there must be nothing yet. The path stays when it is dropped.
-    /// Never waits.
+    /// A socket at this path, where there must be nothing yet. The path stays after the drop. Never
+    /// waits.
     ///
     /// # Errors
     /// The kernel's error: `AddrInUse` if there is something. `InvalidInput` for a path that is

@@ -90,7 +90,7 @@ enum State {
         status: ExitStatus,
         told: bool,
     },
-    /// Somebody else has asked for the status, or nobody keeps it.
+    /// Somebody else has asked for the status, or nobody keeps that.
     Lost,
 }
 

@@ -33,14 +33,14 @@ impl StatRoom {
     }
 
     pub(crate) fn get(&self) -> Statx {
-        // SAFETY: it was zeroed, and the kernel writes what it writes for a `statx`; all fields are
+        // SAFETY: the room was zeroed, and the kernel writes as for a `statx`; all fields are
         // numbers.
         unsafe { self.0.assume_init() }
     }
 }
 
-/// Transfers of more than this are for a thread of the kernel's: what is in memory would be copied
-/// by the worker, as it submits them.
+/// Transfers of more than this are for a thread of the kernel's: cached bytes would be copied by
+/// the worker, in the submission.
 const LARGE: usize = 1024 * 1024;
 
 /// The submission of a transfer of so many bytes.
@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
         Self::whole(opcode::Writev::CODE, transfer(write.build(), sum(taken)))
     }
 
-    /// Has a file written to its device; without what only its metadata say, if `data`.
+    /// Has a file written to its device; without mere metadata, if `data`.
     pub(crate) fn sync(file: BorrowedFd<'a>, data: bool) -> Self {
         let flags = if data { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
         Self::whole(opcode::Fsync::CODE, opcode::Fsync::new(number(file)).flags(flags).build())

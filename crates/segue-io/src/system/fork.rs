@@ -35,8 +35,8 @@ mod page {
 
     fn map() -> rustix::io::Result<&'static AtomicU32> {
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that
-        // exists, and is not unmapped. It is zero, aligned to a page, and long enough for one word.
-        // A child has the same mapping at the same address, with zeros.
+        // exists, and is not unmapped. The mapping is zero, aligned to a page, and long enough for
+        // one word. A child has the same mapping at the same address, with zeros.
         unsafe {
             let page =
                 mmap_anonymous(std::ptr::null_mut(), LENGTH, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?;
