@@ -2,8 +2,8 @@
 //!
 //! Used as the worked example of `docs/contract.md`; the numbers are its clauses. All that becomes
 //! ready goes into a queue, from whatever thread. The scheduler's thread takes one after the other:
-//! starting a job on a stack of its own, or switches to a fiber until that suspends or ends. So a
-//! resume that comes while its fiber still runs is not lost (5).
+//! a job starts on a stack of its own, a fiber goes on until it suspends or ends. So a resume that
+//! comes while its fiber still runs is not lost (5).
 #![allow(unsafe_code)] // It implements the contract.
 
 use crate::run::lead::{cancel, first_fiber, prepare_thread, with_family};
@@ -62,8 +62,7 @@ impl Plain {
                 Some(Ready::Start(job)) => self.start(job),
                 // SAFETY: the fiber is in place: `switch_to` removes the ways to others.
                 Some(Ready::Woken(at, Wake::Interrupt)) if !unsafe { at.as_ref() }.interrupted() => {}
-                // SAFETY: the fiber is new, or suspended and goes on once for a resume, yield,
-                // `true` (1).
+                // SAFETY: it is new, or suspended and goes on once for a resume, yield, `true` (1).
                 Some(Ready::Woken(at, _)) => self.switch_to(unsafe { Coroutine::from_header(header(at.as_ref())) }),
                 None => self.timers.until_next().map_or_else(thread::park, thread::park_timeout),
             }

@@ -94,7 +94,7 @@ unsafe impl<S: Source, R, F: FnMut(S::Output) -> Option<R>> Source for FilterMap
         self.source.arms()
     }
 
-    /// After giving up, the first: so that its retreat comes before any registration.
+    /// After giving up, the least: so that the retreat comes before any registration.
     fn address(&self, least: usize) -> Option<usize> {
         if self.gave_up { Some(least) } else { self.source.address(least) }
     }

@@ -63,11 +63,11 @@
 //! the mark of an earlier nap is in place before (3), which finds it. Nobody leaves children of
 //! forks to their worker, which computes on (`forks`).
 //!
-//! A worker that comes in vain too often is *shy* (`in_vain.rs`): leaving the other busy workers
-//! their offers, in any ratio of fibers, except a crowd, and napping. Such a worker sets the mark
-//! of the nap before its announcement, and such a nap always has a time-out. So an offer that finds
-//! the mark can pass the worker over, whatever (3) has seen. The offer tells the worker by a mark,
-//! and a nap without one is followed by sleep.
+//! A worker that comes in vain too often is *shy* (`in_vain.rs`): such a worker leaves the other
+//! busy workers their offers, in any ratio of fibers, except a crowd, and naps. Such a worker sets
+//! the mark of the nap before its announcement, and such a nap always has a time-out. So an offer
+//! that finds the mark can pass the worker over, whatever (3) has seen. The offer tells the worker
+//! by a mark, and a nap without one is followed by sleep.
 //!
 //! Before its end a worker looks through all shelves, and leaves nothing to others once the group
 //! stops: the other worker runs the closures there, or this one does.
