@@ -28,6 +28,13 @@ impl Expiry {
     pub(crate) const fn of<T: Expires>() -> Self {
         Self { end: end::<T> }
     }
+
+    /// Where an object has it.
+    #[inline]
+    pub(super) fn at<T: Expires>(owner: &Arc<T>) -> *const Self {
+        // SAFETY: the field lies inside of the object.
+        unsafe { Arc::as_ptr(owner).byte_add(T::OFFSET).cast() }
+    }
 }
 
 /// # Safety
@@ -49,8 +56,10 @@ unsafe impl Send for Expiring {}
 impl Expiring {
     #[inline]
     pub(crate) fn new<T: Expires>(owner: Arc<T>) -> Self {
-        // SAFETY: the field lies inside of the object, the address of which is not null.
-        Self(unsafe { NonNull::new_unchecked(Arc::into_raw(owner).byte_add(T::OFFSET).cast_mut().cast()) })
+        let expiry = Expiry::at(&owner).cast_mut();
+        mem::forget(owner);
+        // SAFETY: the address of an object is not null.
+        Self(unsafe { NonNull::new_unchecked(expiry) })
     }
 
     /// The time is over.
@@ -59,17 +68,14 @@ impl Expiring {
         self.end(true);
     }
 
-    /// Drops this owner: without a call, if `owner` is another owner of the same object.
+    /// Gives the ownership to the caller, if it is of the object with this expiry; else drops it.
     #[inline]
-    pub(super) fn drop_beside<T: Expires>(self, owner: &Arc<T>) {
-        // SAFETY: the field lies inside of the object.
-        let expiry = unsafe { Arc::as_ptr(owner).byte_add(T::OFFSET) };
-        if ptr::addr_eq(expiry, self.0.as_ptr()) {
+    pub(super) fn is_into(self, expiry: *const Expiry) -> bool {
+        let is_of = ptr::eq(self.0.as_ptr(), expiry);
+        if is_of {
             mem::forget(self);
-            // SAFETY: the address is that of the same object, and this reference to it was
-            // `self`'s.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
         }
+        is_of
     }
 
     #[inline]

@@ -46,7 +46,7 @@ use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
-use crate::timers::expiry::{Expires, Expiring};
+use crate::timers::expiry::{Expires, Expiring, Expiry};
 use crate::timers::of_threads::thread_timers;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -454,20 +454,23 @@ impl Timers {
 
     /// Drops an entry, if it has not come up.
     pub(crate) fn remove(&self, key: Key) {
-        match self.take_out(key) {
-            Some(Entry::Rare(rare)) => drop_rare(rare),
-            // It may be the last owner of the object.
-            Some(Entry::Expiry(expiring)) => drop(expiring),
-            Some(Entry::Wait { .. }) | None => {}
-        }
+        self.remove_beside(key, ptr::null());
     }
 
-    #[inline(always)]
-    fn take_out(&self, key: Key) -> Option<Entry> {
+    /// As [`remove`](Timers::remove). Answers whether the entry was an owner of the object that has
+    /// this expiry: then the owner is the caller's.
+    fn remove_beside(&self, key: Key, expiry: *const Expiry) -> bool {
         let mut queue = self.0.queue.lock();
         let removed = queue.wheels.remove(key);
         self.0.len.store(queue.wheels.len(), Ordering::Release);
-        removed
+        drop(queue);
+        match removed {
+            // It may be the last owner of the object.
+            Some(Entry::Expiry(expiring)) => return expiring.is_into(expiry),
+            Some(Entry::Rare(rare)) => drop_rare(rare),
+            Some(Entry::Wait { .. }) | None => {}
+        }
+        false
     }
 
     /// Has `what` expire at `deadline`, unless the key that this returns is
@@ -477,10 +480,11 @@ impl Timers {
     }
 
     /// As [`remove`](Timers::remove), where the entry is an owner of `what`.
+    #[inline]
     pub(crate) fn withdraw<T: Expires>(&self, key: Key, what: &Arc<T>) {
-        match self.take_out(key) {
-            Some(Entry::Expiry(expiring)) => expiring.drop_beside(what),
-            other => drop(other),
+        if self.remove_beside(key, Expiry::at(what)) {
+            // SAFETY: the entry's reference to the object of this address is this function's now.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(what)) };
         }
     }
 }

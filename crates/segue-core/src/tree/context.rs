@@ -121,6 +121,7 @@ const ASKED: u8 = 4;
 const GRACE: u8 = 8;
 
 /// One node of the tree.
+#[repr(C)] // The head comes first.
 pub(crate) struct Context {
     /// Its flags are [`CANCELLED`], [`HURRIES`], [`ASKED`], [`GRACE`]. Every operation that can
     /// wait reads them.
@@ -133,19 +134,19 @@ pub(crate) struct Context {
     is_shield: bool,
     /// Whether it is a token's own: in no tree, and inside of nothing.
     stands_alone: bool,
-    /// For the timers, when its deadline has come.
-    expiry: Expiry,
-    /// If it is a scope's: the fiber or thread that runs the body. Else null.
-    owner: AtomicPtr<()>,
+    /// The inheritance of those inside, its own deadline and extent included.
+    around: Around,
     /// Set before the flag, if ever.
     reason: OnceLock<Arc<Reason>>,
     members: Lock<Members>,
-    /// The inheritance of those inside, its own deadline and extent included.
-    around: Around,
+    /// If it is a scope's: the fiber or thread that runs the body. Else null.
+    owner: AtomicPtr<()>,
     /// Set at birth, cleared when the context ends; the parent outlives it.
     parent: Cell<*const Context>,
     /// Belongs to the parent's lock.
     links: Links<Context>,
+    /// For the timers, when its deadline has come.
+    expiry: Expiry,
 }
 
 /// A point in time, and its clock.
@@ -286,6 +287,7 @@ impl Context {
         })
     }
 
+    #[inline(always)] // Else a context is put together elsewhere, and copied.
     fn new(around: Around, shielded: bool) -> Self {
         Self {
             head: ContextHead::new(if around.deadline.is_some() || around.further.is_some() { HURRIES } else { 0 }),
@@ -391,16 +393,14 @@ impl Context {
     /// What the slots of fibers and jobs have of it.
     #[inline]
     pub(crate) fn head_of(this: &Arc<Self>) -> *const ContextHead {
-        // SAFETY: the field lies inside of the object.
-        unsafe { &raw const (*Arc::as_ptr(this)).head }
+        Arc::as_ptr(this).cast()
     }
 
     /// The opposite of [`head_of`](Self::head_of), to be followed while the context is alive. Null
     /// stays null.
     #[inline]
     pub(crate) fn of_head(head: *const ContextHead) -> *const Self {
-        // Not by arithmetic alone: null has no context.
-        if head.is_null() { ptr::null() } else { head.wrapping_byte_sub(offset_of!(Self, head)).cast() }
+        head.cast()
     }
 
     /// The context at this address, which came from one that has an owner; `None` for null.
