@@ -58,9 +58,11 @@ struct Call<F, R> {
 }
 
 impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
-    fn new(closure: F) -> Self {
-        // SAFETY: the caller waits for its call inside of the contexts that it is in, as a member
-        // of its family.
+    /// # Safety
+    /// The call is waited for inside of the contexts in which it is made, by a member of its
+    /// family.
+    unsafe fn new(closure: F) -> Self {
+        // SAFETY: contexts and family outlive the call, as its maker waits inside of both.
         let header = here::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
         Self {
             entry: Entry { header, links: Links::new() },
@@ -216,7 +218,8 @@ impl<H: FnOnce()> Blocking<H> {
             return Ok(f());
         }
         let _outside = outside_work();
-        let call = Call::new(f);
+        // SAFETY: this frame waits for the call below, or takes the call back.
+        let call = unsafe { Call::new(f) };
         let waits_for = WaitsFor::new("a blocking call");
         let pool = pool::get();
         // SAFETY: the call stays in this frame, which does not move the call before its end; where

@@ -86,7 +86,7 @@ impl CancelToken {
 /// ```
 #[track_caller]
 pub fn finishing_source() -> Waitable<Finishing> {
-    // SAFETY: the caller is inside of it.
+    // SAFETY: the running fiber is inside of its context, which is alive.
     let context = unsafe { Context::from_raw(Context::of_head(current::context())) };
     Waitable::new(Finishing { context, waits_for: WaitsFor::new("a request to finish") })
 }

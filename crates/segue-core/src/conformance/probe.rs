@@ -180,7 +180,8 @@ pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
         // SAFETY: the fiber may suspend, as cases begin where nothing is registered; it finishes
         // the wait below, and `publish` does not panic.
         let trigger = Arc::new(unsafe { Trigger::waiting(fiber) });
-        trigger.expose();
+        // SAFETY: this fiber is the waiter of the trigger, which was just made.
+        unsafe { trigger.expose() };
         publish(&trigger);
         // SAFETY: the trigger waits with this fiber, the calling one.
         unsafe { trigger.finish(fiber, a_case()) }

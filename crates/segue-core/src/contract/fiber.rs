@@ -252,7 +252,7 @@ impl Fiber {
     /// The fiber's scheduler.
     #[inline]
     pub fn scheduler(&self) -> &dyn Scheduler {
-        // SAFETY: `new`'s caller keeps the scheduler alive as long as the header.
+        // SAFETY: by the contract of `new` the scheduler is alive as long as the header.
         unsafe { self.scheduler.get().as_ref() }
     }
 

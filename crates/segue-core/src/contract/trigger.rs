@@ -303,11 +303,14 @@ impl Trigger {
 
     /// Says which context can cancel the wait of the waiter, which calls this, before any other
     /// thread can claim it. Does nothing if one has.
+    ///
+    /// # Safety
+    /// For the waiter of the trigger, on the thread of that waiter.
     #[inline]
-    pub(crate) fn expose(&self) {
+    pub(crate) unsafe fn expose(&self) {
         let seen = self.word.load(Ordering::Relaxed);
         if is_open(seen) {
-            // SAFETY: the waiter is the caller, or a header that stands for the caller.
+            // SAFETY: an open word names the waiter, which is in place during this call.
             unsafe { seen.as_ref() }.inspect(|fiber| fiber.expose());
         }
     }

@@ -136,7 +136,8 @@ pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
     if top().is_null() {
         return open();
     }
-    // SAFETY: a runtime's family outlives its members, of which the caller is one, or is static.
+    // SAFETY: a runtime's family outlives its members, of which the running fiber is one, or is
+    // static.
     match unsafe { Family::of_id(current::family()).as_ref() } {
         // The body may be captured and forgotten. Then nobody but the runtime can tell its fibers,
         // which are the runtime's, to end.

@@ -242,8 +242,9 @@ pub(crate) fn run_job(mut job: Job) {
     let own = name.as_deref().map_or(ptr::null(), ptr::from_ref);
     let outer = NAME.with(|slot| slot.replace(own));
     let _restore = at_end(|| NAME.with(|slot| slot.set(outer)));
-    // SAFETY: the job keeps both in place until it has left them.
-    locals::instead(ptr::null_mut(), || unsafe { within(context, family, || job.run()) });
+    // SAFETY: there is no table yet; the job keeps context and family in place until it has left
+    // them.
+    unsafe { locals::instead(ptr::null_mut(), || within(context, family, || job.run())) };
 }
 
 /// A watcher of the waits of a thread of its own: the pool for calls that block.

@@ -314,7 +314,7 @@ impl Context {
     /// [notice](Context::is_cancelled_or_overdue); the caller arranges its cancellation at that
     /// time.
     pub(crate) fn nest(deadline: Option<Due>, extent: Option<Extent>) -> Arc<Self> {
-        // SAFETY: the caller is inside of the parent, so it is alive.
+        // SAFETY: the running fiber is inside of the parent, which is alive therefore.
         let parent = unsafe { Self::of_head(current::context()).as_ref() };
         let mut around = parent.map(|parent| parent.around.clone()).unwrap_or_default();
         if !top().is_null() {
@@ -659,7 +659,7 @@ pub(crate) fn is_shielded() -> bool {
 /// Calls `f` with the context that the caller is in, if any.
 #[inline]
 pub(crate) fn innermost<R>(f: impl FnOnce(&Context) -> R) -> Option<R> {
-    // SAFETY: the caller is inside of the context, so it is alive.
+    // SAFETY: the running fiber is inside of the context, which is alive therefore.
     unsafe { Context::of_head(current::context()).as_ref() }.map(f)
 }
 
@@ -709,9 +709,9 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
         return enter_surrounded(context, f);
     }
     let context = context.map_or(ptr::null(), Context::head_of);
-    // SAFETY: the caller has it until `_leave` has entered the one before.
+    // SAFETY: `context` is borrowed until `_leave` has entered the one before.
     let before = unsafe { current::enter_context(context) };
-    // SAFETY: the caller was inside of that context.
+    // SAFETY: the running fiber was inside of `before`, which ends later.
     let _leave = at_end(|| unsafe { leave(context, before) });
     f()
 }

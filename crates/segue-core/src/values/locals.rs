@@ -183,7 +183,7 @@ impl<T: Send + 'static> FiberLocal<T> {
                 Some(value) => value,
                 None => self.make()?,
             };
-            // SAFETY: the value lies in a box that the table frees when the caller's fiber, thread
+            // SAFETY: the value lies in a box that the table frees when the running fiber, thread
             // or task ends: after this frame, which is inside of it and is not captured.
             Ok(f(unsafe { &*value }))
         })
@@ -197,7 +197,7 @@ impl<T: Send + 'static> FiberLocal<T> {
         slot(|slot| match slot.get() {
             ENDED => Err(AccessError),
             table => {
-                // SAFETY: null, or the caller's; nobody else has a reference there.
+                // SAFETY: null, or the running fiber's table, into which nobody has a reference.
                 let Some(locals) = (unsafe { table.as_ref() }) else { return Ok(None) };
                 match locals.values.iter().find(|(key, _)| *key == self.key()) {
                     // SAFETY: the value stays until the table ends.
@@ -224,7 +224,7 @@ impl<T: Send + 'static> FiberLocal<T> {
                 slot.set(Box::into_raw(Box::new(Locals { values: Vec::new(), ends: false })));
             }
             let kept = NonNull::from(Box::leak(kept));
-            // SAFETY: the table is the caller's, in place; nobody has a reference there.
+            // SAFETY: the running fiber's table is in place, and nobody has a reference there.
             unsafe { (*slot.get()).values.push((self.key(), kept)) };
             // SAFETY: as in `find`.
             Ok(unsafe { kept.as_ref() }.address().cast())
@@ -304,7 +304,12 @@ pub(crate) fn inherited_from(fiber: Option<&Fiber>) -> *mut Locals {
         Some(fiber) => of_fiber(fiber).get(),
         None => of_thread(),
     };
-    if table.addr() <= ENDED.addr() { ptr::null_mut() } else { clone_of(table) }
+    if table.addr() <= ENDED.addr() {
+        ptr::null_mut()
+    } else {
+        // SAFETY: the table was found in the slot of this fiber, or of the thread that calls this.
+        unsafe { clone_of(table) }
+    }
 }
 
 #[cold]
@@ -313,12 +318,14 @@ fn of_thread() -> *mut Locals {
     OF_THREAD.get()
 }
 
+/// # Safety
+/// The table is that of the running fiber, thread or task.
 #[cold]
 #[inline(never)]
-fn clone_of(table: *mut Locals) -> *mut Locals {
+unsafe fn clone_of(table: *mut Locals) -> *mut Locals {
     let mut values: Vec<(Key, Box<dyn Value>)> = Vec::new();
     barrier(WaitsFor::new("the clone of a fiber-local value"), || {
-        // SAFETY: the caller's, in place. A clone is foreign code, which may make more values, but
+        // SAFETY: the table is in place. A clone is foreign code, which may make more values, but
         // removes none, and each lies in a place of its own; no reference to the list is held.
         let len = || unsafe { (*table).values.len() };
         let mut index = 0;
@@ -359,7 +366,8 @@ pub(crate) fn end(mut note: impl FnMut(Payload)) {
         None => end_of_thread(),
     });
     if table.addr() > ENDED.addr() {
-        end_slowly(table, &mut note);
+        // SAFETY: the slot had this table until now, and has none any more.
+        unsafe { end_slowly(table, &mut note) };
     }
 }
 
@@ -369,11 +377,13 @@ fn end_of_thread() -> *mut Locals {
     OF_THREAD.replace(ENDED)
 }
 
+/// # Safety
+/// The table is that of the running fiber, thread or task, and was just taken out of its slot.
 #[cold]
 #[inline(never)]
-fn end_slowly(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
+unsafe fn end_slowly(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     slot(|slot| slot.set(table));
-    // SAFETY: the table is the caller's, and in its slot until empty.
+    // SAFETY: the table is in its slot again until empty, and nobody else has the table.
     unsafe { empty(table, note) };
     slot(|slot| slot.set(ENDED));
     // SAFETY: nobody finds the table any more; it came from a box.
@@ -412,12 +422,15 @@ unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     }
 }
 
-/// Runs `f` with this table in place of the caller's.
-pub(crate) fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
+/// Runs `f` with this table in place of the running fiber's, and ends the table after that.
+///
+/// # Safety
+/// The table is null, or one that nobody else has.
+pub(crate) unsafe fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
     let outer = slot(|slot| slot.replace(locals));
     let _restore = at_end(|| {
         let own = slot(|slot| slot.replace(outer));
-        // SAFETY: the value there is this caller's, unless ended.
+        // SAFETY: the table was put there by this frame, or made by `f`, unless that has ended.
         unsafe { end_table(own, &mut mem::forget) };
     });
     f()

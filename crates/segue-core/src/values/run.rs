@@ -36,8 +36,9 @@ impl Job {
         let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.unblocked.replace(mark)));
         let unblocked = mark(false);
         let _restore = at_end(|| _ = mark(unblocked));
-        locals::instead(inherited.cast(), || self.start());
-        // SAFETY: the caller was inside of this context all the time.
+        // SAFETY: the table was the job's alone, and is taken out of the job.
+        unsafe { locals::instead(inherited.cast(), || self.start()) };
+        // SAFETY: the running fiber was inside of this context all the time.
         unsafe { current::enter_context(context) };
     }
 }

@@ -102,7 +102,7 @@ impl Fiber {
     /// The task of this fiber, if there is one.
     #[inline(always)]
     pub(crate) fn as_task(&self) -> Option<&AsTask> {
-        // SAFETY: as the caller of `set_task` has promised; this fiber is running.
+        // SAFETY: by the contract of `set_task` the task is in place while this fiber runs.
         unsafe { self.task.get().cast::<AsTask>().as_ref() }
     }
 }

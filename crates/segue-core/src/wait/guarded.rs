@@ -72,7 +72,8 @@ unsafe impl<S: Source> Source for Option<S> {
             // SAFETY: as the caller promises.
             Some(source) => unsafe { source.start(slot, trigger, arm) },
             None => {
-                trigger.expose();
+                // SAFETY: the waiter calls this, with its trigger.
+                unsafe { trigger.expose() };
                 Ok(None)
             }
         }

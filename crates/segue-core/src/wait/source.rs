@@ -260,9 +260,11 @@ pub(crate) unsafe fn retreated<S: Source, E>(
         }
         // This look may have found another source than the one before (a guard's).
         *slot = S::Slot::default();
-        // SAFETY: the trigger was just made.
-        unsafe { source.prepare(slot) };
-        trigger.expose();
+        // SAFETY: the slot was just made; the waiter runs this, with its trigger.
+        unsafe {
+            source.prepare(slot);
+            trigger.expose();
+        }
         // SAFETY: as the caller promises; the slot is prepared.
         match unsafe { register_in_order(source, slot, trigger) } {
             Ok(()) => break,

@@ -93,7 +93,7 @@ impl Trigger {
             return;
         }
         let wait = |fiber: &Fiber| {
-            // SAFETY: none, and then the one that the caller is inside of.
+            // SAFETY: none, and then the context that this fiber is inside of.
             let context = unsafe { fiber.enter_context(ptr::null()) };
             // SAFETY: as above.
             let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });

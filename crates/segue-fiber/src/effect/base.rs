@@ -142,7 +142,7 @@ impl Owner {
 impl Drop for Owner {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the caller is an owner, and gives that up.
+        // SAFETY: an `Owner` is one of the counted owners, and this one ends here.
         unsafe { release(self.0) }
     }
 }

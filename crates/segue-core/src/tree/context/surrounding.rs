@@ -111,14 +111,14 @@ impl Drop for Away<'_> {
         let (outermost, innermost) = (self.outermost.entered().outermost(), self.innermost);
         let here = current::context();
         outermost.around.set(here);
-        // SAFETY: the caller is inside of it, so it is alive.
+        // SAFETY: the running fiber is inside of that context, which is alive therefore.
         if let (Some(context), Some(here)) = (&outermost.context, unsafe { Context::of_head(here).as_ref() }) {
             if let Some(beyond) = &context.around.further {
                 *beyond.around.lock() = here.around.clone();
             }
             if !context.is_shield {
                 // SAFETY: the context was taken out by `leave`. The context ends, or leaves again,
-                // in the frame around the caller, and so before the present surroundings of that.
+                // in a frame around this one, and so before the surroundings of the fiber now.
                 if let Some(reason) = unsafe { context.hang_in(here) } {
                     context.cancel(reason);
                 }

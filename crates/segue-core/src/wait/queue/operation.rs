@@ -163,7 +163,8 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
         slot.head.list.set(list as u16);
         // SAFETY: nobody else knows the slot yet.
         slot.slot.with_mut(|slot| unsafe { *slot = operation.offer() });
-        trigger.expose();
+        // SAFETY: the waiter calls this, to be registered with its trigger.
+        unsafe { trigger.expose() };
         let node = NonNull::from(slot).cast::<Head>();
         let Inner { waiters, rounds, .. } = queue.inner();
         // SAFETY: as the caller promises; the pointer is made from the whole node, and the head is
