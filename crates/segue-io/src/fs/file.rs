@@ -442,7 +442,7 @@ impl File {
     #[track_caller]
     fn read_several_from(&self, place: Place, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(ReadVectored { file: self.borrowed(), bufs: bufs, course: self.course(place) });
+            return run(ReadVectored { file: self.borrowed(), bufs, course: self.course(place) });
         }
         self.read_others(place, bufs)
     }
@@ -458,7 +458,7 @@ impl File {
     #[track_caller]
     fn write_several_to(&self, place: Place, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.is_disk() {
-            return run(WriteVectored { file: self.borrowed(), bufs: bufs, course: self.course(place) });
+            return run(WriteVectored { file: self.borrowed(), bufs, course: self.course(place) });
         }
         self.write_others(place, bufs)
     }

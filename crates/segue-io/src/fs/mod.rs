@@ -13,9 +13,9 @@
 //! | [`metadata`], [`exists`], [`set_permissions`] | metadata of a file |
 //! | [`temp_file`], [`NamedTempFile`] | files that go by themselves |
 //!
-//! Under them lies `call`, the seam between a request and the wait for it, with the calls
-//! in `calls` and `transfers`; `in_memory` has data that need no wait, `local` knows which file systems ask
-//! nobody else, and `elsewhere` has the calls to the others.
+//! Under them lies `call`, the seam between a request and the wait for it, with the calls in
+//! `calls` and `transfers`; `in_memory` has data that need no wait, `local` knows which file
+//! systems ask nobody else, and `elsewhere` has the calls to the others.
 //!
 //! # Where the work is done
 //!
