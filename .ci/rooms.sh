@@ -4,7 +4,7 @@
 # room is a folder, a file of the root, or several of these with commas between. What an import is
 # says `rooms.awk`.
 ROOMS="segue-core: primitives contract chain timers tree values thread sim wait cancel spawn blocking drivers conformance
-    segue-io: system selector ring driver apart descriptor net signal fs process
+    segue-io: system selector ring driver apart descriptor net signal fs process denied
     segue-fiber: unanswered native,threaded,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi
     segue-sched: worker policies run plain join par hosted explore
     segue: error runtime spawn fiber select sync channel concurrent std
