@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | `context` | the innermost context that the fiber is inside of | `tree` |
 //! | `member_of` | the context that lists the fiber, by `links` | `tree` |
-//! | `waits_in` | the context that can cancel the wait (`trigger/refusal.rs`) | `tree` |
+//! | `waits_in` | the context that can cancel the wait (`refusal.rs`) | `tree` |
 //! | `family` | the family that spawned fibers belong to | `spawn` |
 //! | `attributes` | a record of words for the policy | `values` |
 //! | `locals` | the table of fiber-local values | `values` |

@@ -1,7 +1,7 @@
 //! How often a plain thread looks for its mail before a park, learnt from how its earlier waits
 //! have ended.
 //!
-//! Used by `thread.rs`, which is where threads wait, and by `park.rs`, which waits for long.
+//! Used by `plain.rs`, which is where threads wait, and by `park.rs`, which waits for long.
 //!
 //! # The idea
 //!

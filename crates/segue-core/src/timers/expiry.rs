@@ -68,9 +68,10 @@ impl Expiring {
         self.end(true);
     }
 
-    /// Gives the ownership to the caller, if it is of the object with this expiry; else drops it.
+    /// Gives the ownership of the object to the caller, if that object has this expiry, and answers
+    /// so; else drops the ownership.
     #[inline]
-    pub(super) fn is_into(self, expiry: *const Expiry) -> bool {
+    pub(super) fn into_owner_of(self, expiry: *const Expiry) -> bool {
         let is_of = ptr::eq(self.0.as_ptr(), expiry);
         if is_of {
             mem::forget(self);

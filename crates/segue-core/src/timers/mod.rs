@@ -466,7 +466,7 @@ impl Timers {
         drop(queue);
         match removed {
             // It may be the last owner of the object.
-            Some(Entry::Expiry(expiring)) => return expiring.is_into(expiry),
+            Some(Entry::Expiry(expiring)) => return expiring.into_owner_of(expiry),
             Some(Entry::Rare(rare)) => drop_rare(rare),
             Some(Entry::Wait { .. }) | None => {}
         }

@@ -50,7 +50,7 @@
 //!
 //! # A captured computation takes its contexts along
 //!
-//! A computation that an effect or a generator captures (see `chain.rs`) is inside of its own
+//! A computation that an effect or a generator captures (see `chain/mod.rs`) is inside of its own
 //! contexts: the body of a `timeout`, say. They belong to the computation, and not to the fiber of
 //! the capture. So between the capture and the resume they are in no tree:
 //!
