@@ -36,7 +36,8 @@
 //!
 //! The room `wait` above has the waits of users, which give plain threads a header and join the
 //! context that can cancel them (`wait/trigger.rs`); the waiter's side of a link (`wait/link.rs`);
-//! and the *bell* behind a waker, which takes other transitions (`wait/bell.rs`).
+//! a waiter that withdraws in the middle of its registration, and arms the trigger anew
+//! (`wait/retreat.rs`); and the *bell* behind a waker, with other transitions (`wait/bell.rs`).
 //!
 //! **Commit point**: the exchange to TAKEN, if the claimer then finds the waiter's context open.
 //! **Idle**: INITIAL, and only the owner knows the trigger. **Cancellation**: a canceller never
