@@ -105,7 +105,7 @@ use crate::tree::cancelled::{Cancelled, Overran, Reason, TimedOut};
 use crate::tree::extent::{Extent, Extents};
 use crate::tree::membership::leave_context;
 use std::cell::Cell;
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -220,14 +220,14 @@ unsafe impl Send for Context {}
 impl Context {
     /// A context that nothing above can cancel.
     pub(crate) fn root() -> Arc<Self> {
-        Arc::new(Self::new(Around::default(), false))
+        Self::new(Around::default(), false).share()
     }
 
     /// As [`root`](Context::root), of a token: code that enters is shielded from all others.
     pub(crate) fn alone() -> Arc<Self> {
         let mut context = Self::new(Around::default(), true);
         context.stands_alone = true;
-        Arc::new(context)
+        context.share()
     }
 
     /// The stand-in for the caller's context in a shield, inside of an extent or a budget: nothing
@@ -261,7 +261,7 @@ impl Context {
         is_needed.then(|| {
             let mut shield = Self::new(around, true);
             shield.is_shield = true;
-            Arc::new(shield)
+            shield.share()
         })
     }
 
@@ -285,6 +285,15 @@ impl Context {
                 timers.remove(key);
             }
         })
+    }
+
+    /// Shares a new context. Where no memory is left the process ends, and so nothing is dropped
+    /// here: the one drop of contexts is that of their last owner, and is inlined there.
+    #[inline(always)]
+    fn share(self) -> Arc<Self> {
+        let context = Arc::new(MaybeUninit::new(self));
+        // SAFETY: it was written as a whole, just now.
+        unsafe { context.assume_init() }
     }
 
     #[inline(always)] // Else a context is put together elsewhere, and copied.
@@ -329,7 +338,7 @@ impl Context {
             (Some(new), Some(around)) => Some(if around.0 < new.0 { around } else { new }),
             (new, around) => new.or(around),
         };
-        let context = Arc::new(Self::new(around, is_shielded()));
+        let context = Self::new(around, is_shielded()).share();
         if let Some(parent) = parent {
             // SAFETY: the context is alive, and outlives all that is made inside, or is left
             // before.
