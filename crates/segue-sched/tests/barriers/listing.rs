@@ -238,6 +238,7 @@ const NONE: &[In] = &[
     In("segue-core: Timers::call_without_outside_work", "for schedulers; called behind a barrier"),
     In("segue-core: __rust_begin_short_backtrace", "calls the closure of what calls it"),
     In("segue-core: trait IsNoPanic", "has no method, and nothing implements it"),
+    In("segue-core: trait Clock", "has no method, and its one implementation is in the crate"),
     In("segue-core: trait Work", "its implementer signs a contract"),
     In("segue-core: trait Scheduler", "its implementer signs a contract"),
     In("segue-core: trait Source", "its implementer signs a contract"),
