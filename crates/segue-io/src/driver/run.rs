@@ -31,7 +31,7 @@
 //! # Completions
 //!
 //! On Linux `run` first asks whether the op can fly in the caller's ring, where the kernel holds
-//! the buffers from the submission to the completion (`ring/mod.rs`). With "in flight" for
+//! the buffers from the submission to the completion (`ring/flying.rs`). With "in flight" for
 //! "waiting" the table above holds there, too. An op that can't, or that the kernel gives back
 //! untouched, goes by readiness. Nothing above `run` knows which way an op went.
 

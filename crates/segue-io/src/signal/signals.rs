@@ -4,8 +4,8 @@
 //!
 //! # The idea
 //!
-//! A [`Signals`] has a bell of its own (`bell.rs`), and the handler of its signal rings that bell:
-//! one write of eight bytes, in the middle of any thread that the kernel has chosen. To
+//! A [`Signals`] has a bell of its own (`driver/bell.rs`), and the handler of its signal rings that
+//! bell: one write of eight bytes, in the middle of any thread that the kernel has chosen. To
 //! receive is to hear the bell, an op like a read.
 //!
 //! | | |
