@@ -1,10 +1,10 @@
-//! Names the fiber in front of a panic's message, which knows only threads.
+//! Writes the name of the fiber in front of a panic's message, which names only the thread.
 //!
 //! Used by applications, once, at their start; in debug builds by the umbrella crate's runtimes and
 //! by explorations.
 //!
-//! A hook that is set later may call the one that was there, or not. So a program that asks for the
-//! names gets a hook of its own, whatever a debug build has installed; of several the outermost
+//! A hook that a program sets later may call the earlier one, or not. So a program that asks for
+//! the names gets a hook of its own, whatever a debug build has installed; of several the outermost
 //! writes the line.
 
 use crate::contract::current;
@@ -20,14 +20,14 @@ plain_thread_local! {
     static NAMED: Cell<bool> = Cell::new(false);
 }
 
-/// From now on the message of a panic in a fiber has a line before it that names the fiber: the
-/// panic hook knows only the thread, which is a worker that many fibers share. In debug builds
-/// `segue::run`, `runtime` and `default_pool` see to it, and explorations do; in release builds it
-/// has to be asked for.
+/// Has the message of a panic in a fiber begin with a line that names the fiber: the message alone
+/// names the thread, a worker that many fibers share. In debug builds `segue::run`, `runtime`,
+/// `default_pool` and explorations call this function; a program that wants the names in release
+/// builds calls it too.
 ///
-/// It puts a panic hook before the one that is installed, which does what it did. So call it after
-/// those that replace the hook; a hook that is set later replaces this one as well. Again it has no
-/// effect.
+/// The function installs a panic hook, which writes the line and then calls the hook that was
+/// installed before. So call it after everything else that sets a hook: a hook that is set later
+/// may replace this one. Further calls have no effect.
 ///
 /// # Panics
 /// If the calling thread is panicking.

@@ -293,7 +293,7 @@ pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce
 /// Puts the result in place.
 ///
 /// # Safety
-/// Called once for a task, by the job's side, before [`finish`].
+/// Called once for a task, by the job's side, before [`settle`].
 #[inline(always)]
 pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, Failed>) {
     // SAFETY: the handle looks only after `done` was signalled; and there was none before, which

@@ -1,17 +1,17 @@
-//! One op that the kernel has: what its completion finds again.
+//! One op that the kernel has, with the place for its result.
 //!
-//! Made by `Ring::carry_out` in the frame of the fiber that waits; found by its address when the
-//! ring is reaped.
+//! `Ring::carry_out` makes a flight in the frame of the fiber that waits; the user data of the
+//! completion has the flight's address.
 
 use segue_core::{Cancelled, Trigger, WaitsFor};
 use std::cell::Cell;
 
-/// What a completion's user data says.
+/// The kinds of completions, by their user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The end of the flight at this address.
     Flight(usize),
-    /// An answer to a cancel, which nobody looks at: the flight's own end decides.
+    /// The answer to a cancel, which nobody looks at: the flight's own completion decides.
     Cancel,
     /// The reactor has something.
     Reactor,
@@ -24,11 +24,11 @@ const ADDRESS: u64 = (1 << 48) - 1;
 const CANCEL: u64 = 1;
 const REACTOR: u64 = 2;
 
-/// The user data of what is not a flight.
+/// The user data of a cancel and of the reactor.
 pub(super) const CANCELS: u64 = CANCEL;
 pub(super) const REACTORS: u64 = REACTOR;
 
-/// What a completion is the end of.
+/// The kind of the completion with this user data.
 pub(super) fn kind_of(user_data: u64) -> Kind {
     match user_data & KINDS {
         CANCEL => Kind::Cancel,
@@ -52,15 +52,15 @@ impl Flight {
         Self { done: Trigger::new(), result: Cell::new(0), flags: Cell::new(0), is_late: Cell::new(false) }
     }
 
-    /// What tells this flight from all others, as long as a cancel of an earlier one may be on its
-    /// way: its address, which comes again at once, with a number that does not for 65,536 flights.
+    /// The address of this flight, and a number. A later flight can have the same address, while a
+    /// cancel of this one is still on its way; the number comes again only after 65,536 flights.
     pub(super) fn user_data(&self, sequence: u16) -> u64 {
         let address = std::ptr::from_ref(self).expose_provenance() as u64;
         debug_assert_eq!(address & !ADDRESS, 0, "an address with over 48 bits");
         u64::from(sequence) << 48 | address
     }
 
-    /// Its completion has come. The last touch.
+    /// The completion has come. The last touch.
     pub(super) fn complete(&self, result: i32, flags: u32) {
         self.result.set(result);
         self.flags.set(flags);
