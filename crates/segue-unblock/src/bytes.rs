@@ -53,7 +53,7 @@ unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl
                     return unsafe { descriptor::try_write(fd, manner, false, iov, count) };
                 }
                 let rest = rest(list(), moved);
-                // SAFETY: parts of what the caller has named.
+                // SAFETY: parts of the caller's buffers.
                 unsafe { descriptor::try_write(fd, manner, true, rest.as_ptr(), rest.len() as c_int) }
             },
         )

@@ -100,9 +100,9 @@
 //! # The contract of the functions
 //!
 //! Each `extern "C"` function here has the contract of the C library's function of its name, for
-//! all its callers: what its pointers name is there, as long as it says, until the call returns,
-//! and may be written where the kernel would. A `SAFETY:` comment that names "the
-//! contract of this function", or says "the caller's", cites this section.
+//! all its callers: the targets of its pointers are there, with the given lengths, until the call
+//! returns, and may be written where the kernel would. A `SAFETY:` comment that names "the contract
+//! of this function", or says "the caller's", cites this section.
 //!
 //! # Platforms
 //!

@@ -22,7 +22,7 @@
 //!
 //! **Commit point**: the system call that moves something. **Cancellation**: in a wait or a pause,
 //! so that nothing has moved since the last call. **The race to fear**: readiness comes between the
-//! denial and the wait. The wait looks before it suspends.
+//! denial and the wait. The wait looks before a suspension.
 
 use crate::call::{Outcome, count_wait};
 use crate::descriptor::{self, Half};

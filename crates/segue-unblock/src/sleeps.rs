@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
-/// `None` for what the kernel refuses.
+/// `None` for descriptors that the kernel refuses.
 pub(crate) fn duration(time: &libc::timespec) -> Option<Duration> {
     let nanos = u32::try_from(time.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(time.tv_sec.try_into().ok()?, nanos))

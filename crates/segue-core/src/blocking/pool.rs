@@ -188,7 +188,7 @@ impl Pool {
         // SAFETY: in place even if run meanwhile, since its caller is still in here.
         if nobody && unsafe { state.remove(entry) } {
             drop(state);
-            // SAFETY: it has just left the queue.
+            // SAFETY: the entry has just left the queue.
             here::run_as_thread(|| plain::run_job(unsafe { Entry::job(entry) }));
         }
     }

@@ -1,6 +1,6 @@
 //! Cancellation for its users: deadlines, shields, and cleanup that may wait.
 //!
-//! Used by applications, and by every operation that must be finished once it was begun. The error
+//! Used by applications, and by every operation that must be finished once begun. The error
 //! [`Cancelled`](crate::Cancelled), the tokens and the tree behind them are in `tree`.
 
 pub(crate) mod cancellation;

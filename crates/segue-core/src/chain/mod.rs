@@ -66,8 +66,7 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-/// What the chain knows of the clauses of a handler: the start of what the crate of handlers has
-/// there.
+/// The chain's view of the clauses of a handler: the start of the data of the crate of handlers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Clauses {
@@ -99,7 +98,7 @@ pub enum Kind<'a> {
     Passive,
     /// A context, or a detour past some: what is captured across takes this along.
     Context(Surrounding<'a>),
-    /// No computation is captured across it.
+    /// No computation is captured across such a frame.
     Barrier(&'a Barrier),
     /// The handler that is the next frame is shared.
     Shared(&'a Shared),
@@ -251,8 +250,8 @@ impl Surrounding<'_> {
     }
 }
 
-/// The contexts of a computation that is captured, away from those around. Dropped, it puts them
-/// inside of those that the computation goes on in.
+/// The contexts of a computation that is captured, away from those around. Its drop puts them
+/// inside of those in which the computation goes on.
 #[must_use = "the computation is in its contexts again when this is dropped"]
 #[derive(Debug)]
 pub struct Away<'a> {

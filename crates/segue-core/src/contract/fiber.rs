@@ -36,14 +36,13 @@ use std::sync::Arc;
 /// # Safety
 /// An implementation keeps every clause of `docs/contract.md`. Memory safety rests on these:
 ///
-/// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since it was entered
-///    or is still unconsumed, or after [`Fiber::interrupted`] has answered `true` for it, and not
-///    before.
+/// 1. `suspend` returns after exactly one `wake(.., Resume)` that was called since its beginning or
+///    is still unconsumed, or after [`Fiber::interrupted`] has answered `true` for this fiber, and
+///    not before.
 /// 2. A fiber runs on one OS thread from its start to its end.
 /// 3. While a fiber runs, the current slot of its thread (`current.rs`) has that fiber, and the
 ///    fiber before is current again when this one is suspended. On a plain thread the slot is null.
-/// 4. A fiber's header stays in place until the job that it runs has returned and no `wake` is
-///    under way.
+/// 4. A fiber's header stays in place until its job has returned and no `wake` is under way.
 pub unsafe trait Scheduler {
     /// Suspends the calling fiber until its resume: in the call, and then the answer is `None`; or
     /// by the [`Switch`] in the answer.
@@ -186,14 +185,14 @@ pub struct Fiber {
     pub(crate) locals: Cell<*mut ()>,
 }
 
-// With one word of a scheduler's before it, a line for wakers, and one for the fiber's turns.
+// With one word of a scheduler's in front, a line for wakers, and one for the fiber's turns.
 #[cfg(all(not(loom), target_pointer_width = "64"))]
 const _: () = assert!(std::mem::offset_of!(Fiber, draws) == 56 && std::mem::offset_of!(Fiber, id) <= 120);
 
 impl Fiber {
     /// The header for a fiber that will run `job` under `scheduler`.
     ///
-    /// `id` is the scheduler's choice; reports print it for fibers without a name.
+    /// `id` is the scheduler's choice; reports print the number for fibers without a name.
     ///
     /// # Safety
     /// `scheduler` outlives the header.

@@ -10,9 +10,9 @@
 //! wait. The caller is told no and keeps the value; the resume is in the `Err`, to be sent when the
 //! caller holds no lock.
 //!
-//! * **Why after the exchange**: before it, the header may be gone, as any other thread may end the
-//!   wait. After it, the waiter can't leave its wait before this claimer's resume, and so neither
-//!   the header nor any context that the fiber is inside of ends.
+//! * **The place after the exchange**: before that, the header may be gone, as any other thread may
+//!   end the wait. After it, the waiter can't leave its wait before this claimer's resume, and so
+//!   neither the header nor any context that the fiber is inside of ends.
 //! * **Which context**: the innermost one when the waiter registers. The waiter writes the context
 //!   into its header (`expose`) as the last thing before a claim can come: a look before that is
 //!   foreign code and may wait itself, in contexts of its own. From then on nobody changes the slot

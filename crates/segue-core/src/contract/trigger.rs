@@ -5,9 +5,9 @@
 //! # The idea
 //!
 //! A wait and its end meet in one atomic word. The side that moves the word to one of its two final
-//! states decides the outcome; every other side learns from its failed exchange that it came too
-//! late. This is the thesis' resumer that answers `bool` (section 3.2), with the answer and the
-//! waiter's view tied to the same exchange.
+//! states decides the outcome; every other side learns from its failed exchange of being too late.
+//! This is the thesis' resumer that answers `bool` (section 3.2), with the answer and the waiter's
+//! view tied to the same exchange.
 //!
 //! # States
 //!
@@ -28,7 +28,7 @@
 //!
 //! | transition | made by |
 //! | --- | --- |
-//! | INITIAL to WAITING | the waiter, when it is about to suspend; for a trigger that was made before its waiter was known |
+//! | INITIAL to WAITING | the waiter, about to suspend; for a trigger that was made before its waiter was known |
 //! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
 //! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on; any thread that may reach the trigger, which then resumes the waiter |
 //! | TAKEN to CANCELLED | the claimer that found WAITING, if the waiter's context is cancelled (`refusal.rs`); it then resumes the waiter |
@@ -248,7 +248,7 @@ impl Trigger {
             return Ok(unsafe { Link::pass_on(seen) });
         }
         // SAFETY: a fiber that was seen WAITING stays in its wait until the resume, which this call
-        // owes it now.
+        // owes now.
         match unsafe { seen.as_ref() } {
             // SAFETY: as above, and every waiter has exposed itself before.
             Some(fiber) if unsafe { fiber.is_wait_cancelled() } => Err(self.refuse(fiber)),
@@ -270,7 +270,7 @@ impl Trigger {
         }
     }
 
-    /// Ends the wait before it has begun, unless a signal has come by now.
+    /// Ends the wait before its beginning, unless a signal has come by now.
     pub(crate) fn cancel_unless_awaited(&self) -> Outcome {
         match self.word.compare_exchange(ptr::null_mut(), word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Outcome::Cancelled,
@@ -302,7 +302,7 @@ impl Trigger {
         None
     }
 
-    /// Says which context can cancel the wait of the waiter, which calls this, before any other
+    /// Names the context that can cancel the wait of the waiter, which calls this, before any other
     /// thread can claim it. Does nothing if one has.
     ///
     /// # Safety
@@ -362,7 +362,7 @@ impl std::fmt::Debug for Trigger {
 /// In the address of a [`Link`], which stands where a fiber's would.
 pub(crate) const LINKED: usize = 2;
 
-/// Whether a word has a link in it.
+/// Whether a word has a link.
 #[inline]
 pub(crate) fn is_link(word: *mut Fiber) -> bool {
     word.addr() & LINKED != 0
@@ -374,7 +374,7 @@ pub struct Link {
     pub(crate) to: Cell<*const Trigger>,
     pub(crate) arm: Cell<usize>,
     pub(crate) passed: AtomicBool,
-    /// The claimer reaches a link while its waiter has a `&mut` to it.
+    /// The claimer reaches a link while its waiter has a `&mut`.
     pub(crate) _shared: PhantomPinned,
 }
 
@@ -384,7 +384,7 @@ impl Link {
     /// was.
     ///
     /// # Safety
-    /// `word`, which has a link in it, was that of a trigger that the caller has just claimed.
+    /// `word`, which has a link, was that of a trigger that the caller has just claimed.
     unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
         let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
         let link = NonNull::new(link).expect("the word has an address");
@@ -414,15 +414,15 @@ impl Fiber {
     /// To be called by the scheduler on the fiber's own thread after an interrupt.
     ///
     /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler
-    /// makes it ready, as for a resume.
+    /// makes the fiber ready, as for a resume.
     #[must_use]
     #[inline]
     pub fn interrupted(&self) -> bool {
         // SAFETY: the slot has a trigger while the frame of that trigger waits, on this thread.
         match unsafe { self.trigger.get().cast::<Trigger>().as_ref() } {
             Some(trigger) if self.is_cancelled() && self.leaves(trigger) => {
-                // The other side that shares the trigger may free it from now on, before this fiber
-                // has run again.
+                // The other side that shares the trigger may free that from now on, before this
+                // fiber has run again.
                 self.trigger.set(ptr::null());
                 true
             }

@@ -2,10 +2,10 @@
 //!
 //! Made by [`from_kernel`] for every source of `segue-io`.
 //!
-//! It is a guard, with two things besides. What it waits for is known before its first look: a
-//! choice asks for that when it is made. And while it is registered, that counts as a wait for the
-//! kernel (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is
-//! open to the world lets its clock go with the real one, and no deadline beside it passes at once.
+//! This source is a guard, with two things besides. Its subject is known before its first look: a
+//! choice asks for that at the making. And while it is registered, that counts as a wait for the
+//! kernel (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is open to
+//! the world lets its clock go with the real one, and no deadline beside it passes at once.
 //!
 //! The count lies in the slot: it begins when the registration has, and ends with it, by the step
 //! that ends the registration, or by the drop of the slot where a wait begins anew. The count runs

@@ -20,16 +20,17 @@ use std::marker::PhantomData;
 #[must_use = "the wait counts as over when this is dropped"]
 pub struct KernelWait {
     timers: Option<Timers>,
-    /// It is taken back by the fiber that waits.
+    /// The fiber that waits takes this back.
     not_send: PhantomData<*const ()>,
 }
 
-/// To be held by a driver of I/O while the calling fiber waits for what only the kernel brings:
-/// data, room, a connection.
+/// To be held by a driver of I/O while the calling fiber waits for an event that only the kernel
+/// brings: data, room, a connection.
 ///
-/// A simulation drives no I/O. If it comes to a deadlock meanwhile, its report says that this fiber
-/// waits for the network; if it is open to other threads, its clock goes with the real one until
-/// the wait has ended. On the real clock, and on plain threads, it has no effect. Never waits.
+/// A simulation drives no I/O. At a deadlock meanwhile the report says that this fiber waits for
+/// the network; in a simulation that is open to other threads, its clock goes with the real one
+/// until the wait has ended. On the real clock, and on plain threads, there is no effect. Never
+/// waits.
 ///
 /// # Examples
 ///

@@ -174,7 +174,7 @@ impl LazyTimer {
         remove(before);
     }
 
-    /// The entry with this key was taken out before it could come up, and is entered again.
+    /// The entry with this key was taken out before coming up, and is entered again.
     fn put_back(&self, timers: &Timers, key: Key, again: impl FnOnce() -> Key) {
         let mut entry = self.entry.lock();
         if let Some((_, its)) = entry.as_mut().filter(|(of, its)| *its == key && of.address() == timers.address()) {

@@ -9,7 +9,7 @@ use crate::contract::current::with_running;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::at_end::at_end;
 
-/// Runs `f`, in which the calling fiber has the mark. On a plain thread it only runs `f`.
+/// Runs `f`, in which the calling fiber has the mark. On a plain thread this only runs `f`.
 ///
 /// What `f` spawns is without it. Nothing is captured across it by an effect or a generator: who
 /// handles an effect outside would have the mark, too.

@@ -54,7 +54,7 @@ pub fn describe_panics(describe: fn(&(dyn Any + Send)) -> Option<String>) {
 pub struct Panic(Box<Mutex<Payload>>);
 
 impl Panic {
-    /// What was caught by `std::panic::catch_unwind`.
+    /// The payload of `std::panic::catch_unwind`.
     #[must_use]
     pub fn new(payload: Box<dyn Any + Send>) -> Self {
         Self(Box::new(Mutex::new(payload)))

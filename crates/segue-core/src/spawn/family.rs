@@ -7,21 +7,21 @@
 //!
 //! A family counts its members: tasks from spawn to end, and one for its owner. The owner takes
 //! itself out at the end and waits for the count to reach zero, shielded, since the members may
-//! borrow from the owner's frame. The member that brings it to zero signals. As the owner cannot
-//! leave before, the signal is the last touch of the family by a member. A worker may keep the
-//! membership of a runtime's fiber that has ended for the next one that it makes: see `spare.rs`.
+//! borrow from the owner's frame. The member that brings the count to zero signals. As the owner
+//! cannot leave before, the signal is the last touch of the family by a member. A worker may keep
+//! the membership of a runtime's fiber that has ended for the next one: see `spare.rs`.
 //!
-//! # What comes late
+//! # Late members
 //!
-//! A member makes others, since the count is not zero while it is there. A scope may have a family
+//! A member makes others, since the count is not zero before its end. A scope may have a family
 //! inside of its family: its *daemons*, which share its context and report to it, and are counted
 //! apart ([`daemons`](Family::daemons)). They go on when the count of the outer one is zero, and
-//! then it stays so: what is not known to be a member makes members under a [`hold`](Family::hold)
-//! of the family alone, which is refused at zero. **The race to fear** is an addition to zero that
-//! is taken back: another one would see the one and not the zero. So the hold is a compare-and-swap
+//! then that stays so: code that may be no member makes members under a [`hold`](Family::hold) of
+//! the family alone, which is refused at zero. **The race to fear** is an addition to zero that is
+//! taken back: another one would see the one and not the zero. So the hold is a compare-and-swap
 //! that never leaves zero.
 //!
-//! Ordering: each `leave` releases and the last one acquires, so what all members did happens
+//! Ordering: each `leave` releases and the last one acquires, so the work of all members happens
 //! before the owner goes on.
 #![allow(unsafe_code)] // Members and owner reach the family by its address.
 
@@ -42,7 +42,7 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 
-/// A part of a scope: what only says that it was cancelled, and is not returned.
+/// A part of a scope: mere cancellations, which are not returned.
 pub(crate) const DROPPED_ERROR: &str = "the drop of an error";
 
 /// The address of no family.
@@ -53,23 +53,23 @@ pub struct Family {
     pub(crate) context: Arc<Context>,
     live: AtomicUsize,
     done: Trigger,
-    /// What has gone wrong in it; kept for the owner if that is a scope.
+    /// The failures; kept for the owner if that is a scope.
     pub(crate) failures: Lock<Failures>,
     is_scope: bool,
     /// The one that daemons report to; null for any other.
     reports_to: *const Family,
-    /// Of a scope: the one that its opener detaches to, which the scope can't outlive;
-    /// [`UNKNOWN`] if it may be captured.
+    /// Of a scope: the one that its opener detaches to, which the scope can't outlive; [`UNKNOWN`]
+    /// for a scope that may be captured.
     openers: *const Family,
-    /// The shared handlers that it was made inside of, if it is a scope's. Here and not in each
-    /// closure: what is put together from two is copied in words of another size than it was
-    /// written in, which waits for the writes.
+    /// The shared handlers around its making, for a scope's family. Here and not in each closure: a
+    /// value that is put together from two is copied in words of another size than those of the
+    /// write, which waits for the writes.
     pub(crate) heritage: Heritage,
     /// How many members were cancelled before they began. The owner looks after all have ended.
     pub(crate) unstarted: AtomicUsize,
 }
 
-// SAFETY: what daemons report to is a family, which is `Sync`, and outlives them.
+// SAFETY: daemons report to a family, which is `Sync`, and outlives them.
 unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
@@ -85,8 +85,8 @@ impl Family {
     /// The family of a runtime that its caller waits for: cancelled with the caller.
     ///
     /// # Safety
-    /// It is completed, or dropped without members, inside of the contexts that the caller is in
-    /// now, on the same thread.
+    /// The family is completed, or dropped without members, inside of the caller's present
+    /// contexts, on the same thread.
     #[must_use]
     pub unsafe fn of_caller() -> Self {
         Self::new(Context::nested(), false)
@@ -96,13 +96,15 @@ impl Family {
     /// panic, which is kept for the caller.
     pub(crate) fn of_scope() -> Self {
         let mut family = Self::new(Context::nested(), true);
-        // It inherits only what it is not captured without, and so outlives it.
+        // The family inherits only handlers without which it is not captured, and which so outlive
+        // it.
         family.heritage = chain::heritage();
         family.openers = if chain::top().is_null() { Self::of_id(current::family()) } else { UNKNOWN };
         family
     }
 
-    /// The family of the daemons of a scope, whose family this is. Complete when this one is.
+    /// The family of the daemons of a scope, inside of the scope's family. Complete when this one
+    /// is.
     ///
     /// # Safety
     /// This one stays in place until the daemons are completed.
@@ -174,11 +176,12 @@ impl Family {
     /// The last thing that a member does with its family.
     ///
     /// # Safety
-    /// The family counts the caller, once for this call. It may be gone when this returns, hence
-    /// the pointer.
+    /// The family counts the caller, once for this call. The family may be gone when this returns,
+    /// hence the pointer.
     #[inline]
     pub(crate) unsafe fn leave(this: *const Self) {
-        // SAFETY: the caller's membership keeps it in place, until it is kept or given up.
+        // SAFETY: the caller's membership keeps the family in place, until that membership is kept
+        // or given up.
         if unsafe { (*this).is_scope || !spare::keep(this) } {
             // SAFETY: as the caller promises.
             unsafe { Self::depart(this) };
@@ -191,8 +194,8 @@ impl Family {
     /// As for [`leave`](Family::leave).
     #[inline]
     pub(crate) unsafe fn depart(this: *const Self) {
-        // SAFETY: the count, or the owner's wait for `done`, keeps it in place until the last line
-        // here has had its effect.
+        // SAFETY: the count, or the owner's wait for `done`, keeps the family in place until the
+        // last line here has had its effect.
         unsafe {
             if (*this).live.fetch_sub(1, Ordering::AcqRel) == 1 {
                 (*this).done.signal(0);
@@ -207,9 +210,9 @@ impl Family {
         self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Held(self))
     }
 
-    /// Takes note of a panic of `part`, a member's or the owner's, and gives back what its handle
-    /// is to report. If the owner is a scope, the panic is kept for it, *before* the others are
-    /// cancelled: a failure because of that comes later.
+    /// Takes note of a panic of `part`, a member's or the owner's, and gives back the outcome for
+    /// its handle. If the owner is a scope, the panic is kept for the scope, *before* the others
+    /// are cancelled: a failure because of that comes later.
     #[cold]
     pub(crate) fn keep_panic(&self, part: &'static str, payload: Payload) -> Payload {
         if !self.is_scope {
@@ -220,9 +223,9 @@ impl Family {
         Box::new(shown)
     }
 
-    /// As [`keep_panic`](Self::keep_panic), for an error. Answers what the part is to return, so
-    /// that what this causes further out is told from other failures: a cancellation for this
-    /// error; or the one that the error consists of, if that says nothing new. The owner is a
+    /// As [`keep_panic`](Self::keep_panic), for an error. Answers the part's return value, so that
+    /// its consequences further out are told from other failures: a cancellation for this error; or
+    /// the cancellation of which the error consists, if that says nothing new. The owner is a
     /// scope.
     #[cold]
     pub(crate) fn keep_error(&self, part: &'static str, error: Arc<Reason>) -> Cancelled {
@@ -230,8 +233,8 @@ impl Family {
         echo.unwrap_or_else(|| Cancelled::because(Some(error)))
     }
 
-    /// As [`keep_error`](Self::keep_error), for all that has gone wrong in a scope further in: by
-    /// the first of it.
+    /// As [`keep_error`](Self::keep_error), for all failures of a scope further in: by the first of
+    /// them.
     #[cold]
     pub(crate) fn keep_all(&self, inner: ScopeError) -> Cancelled {
         let first = inner.first().cause();
@@ -241,12 +244,12 @@ impl Family {
         echo.unwrap_or_else(|| Cancelled::because(Some(first)))
     }
 
-    /// Answers with the cancellation that the failure consists of if that says nothing new: if it
-    /// is the scope's, or was caused by what is kept already.
+    /// Answers with the cancellation of which the failure consists if that says nothing new: the
+    /// scope's, or one that was caused by a kept failure.
     fn keep(&self, failure: Failure) -> Option<Cancelled> {
-        // SAFETY: it outlives its daemons.
+        // SAFETY: the family outlives its daemons.
         let family = unsafe { self.reports_to.as_ref() }.unwrap_or(self);
-        // What an error consists of is foreign code; if it panics, that can't be told.
+        // The parts of an error are foreign code; after a panic there, they can't be told.
         let looks = || Some((contain(|| failure.cancellation())??, family.context.error()));
         let found = if family.context.is_cancelled() { looks() } else { None };
         let mut failures = family.failures.lock();
@@ -261,14 +264,14 @@ impl Family {
         } else {
             let first = failures.add(failure);
             drop(failures);
-            // Of two that fail at once both cancel for what the first of them has failed with.
+            // Of two that fail at once both cancel for the first one's failure.
             family.context.cancel(Some(first));
         }
         echo
     }
 
     /// The owner's end: accepts no more, waits for every member, and leaves the tree. Neither
-    /// cancellation nor a panic under way cuts it short.
+    /// cancellation nor a panic under way cuts that short.
     ///
     /// # Safety
     /// For the owner; called once, after which no member is made.
@@ -278,7 +281,7 @@ impl Family {
         unsafe { self.complete_at(Location::caller()) }
     }
 
-    /// As [`complete`](Self::complete), for reports that it was called at `at`.
+    /// As [`complete`](Self::complete), for reports of a call at `at`.
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
@@ -288,8 +291,8 @@ impl Family {
         self.context.end();
     }
 
-    /// As [`complete`](Self::complete), but stays in the tree. If it has to wait, it keeps what
-    /// `watch` answers until then; that does not unwind.
+    /// As [`complete`](Self::complete), but stays in the tree. For a wait, the answer of `watch` is
+    /// kept until then; that does not unwind.
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
@@ -315,7 +318,7 @@ impl Fiber {
 
 impl Drop for Family {
     fn drop(&mut self) {
-        // In case that nobody has completed it: without members that is only to leave the tree.
+        // For a family that nobody has completed: without members this only leaves the tree.
         self.context.end();
     }
 }
@@ -325,7 +328,7 @@ pub(crate) struct Held<'a>(&'a Family);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // SAFETY: it was counted in `hold`.
+        // SAFETY: the hold was counted in `hold`.
         unsafe { Family::depart(self.0) };
     }
 }

@@ -236,12 +236,12 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // SAFETY: the job side alone uses the closure, and calls `run` once.
         let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
         let head = this.cast::<Head<T>>();
-        // Each result is written where it stays, and not put together elsewhere: it would be copied
-        // in words of another size than it was written in. What nobody takes is dropped inside of
-        // the context, in which it may wait; the context may end as soon as the family has been
-        // left.
-        // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
-        // the task's one end. The family counts the task, and what it hands down outlives it.
+        // Each result is written in its final place, and not put together elsewhere: a copy would
+        // be in words of another size than the write. A value that nobody takes is dropped inside
+        // of the context, in which its drop may wait; the context may end as soon as the family has
+        // been left. SAFETY: nobody else looks at the task's result before `settle`, which is
+        // called once, at the task's one end. The family counts the task, and the values that it
+        // hands down outlive the task.
         let end = here::retire_ended(|| unsafe {
             if let Err(cancelled) = crate::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);

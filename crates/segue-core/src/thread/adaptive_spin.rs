@@ -7,8 +7,8 @@
 //!
 //! Parking and unparking cost each side a system call and some tens of microseconds; a thread that
 //! is resumed sooner than that had better spin. A thread does not know how soon it will be resumed,
-//! but it knows how soon it was the last times. Each thread keeps a *habit*, how often to look, and
-//! a [doubt](Doubt):
+//! but knows the delays of the last times. Each thread keeps a *habit*, how often to look, and a
+//! [doubt](Doubt):
 //!
 //! ```text
 //!             a look was rewarded, the k-th: looks = 4k, or 7/8 of what they were if that is more; no doubt
@@ -24,13 +24,13 @@
 //! SOON counts only for its looks in vain: after some of these a thread with long waits does not
 //! look at all, and pays for two readings of the clock.
 //!
-//! MOST is about what a wake-up takes. So if two threads wake each other in turn, each asleep while
-//! the other one is woken, the first one that looks meets the answer; after that the other one's
-//! waits are short, too. That is also why the first tries go so far, and why they must be rare
-//! where they are in vain: two threads that share one processor answer each other soon, and never
-//! while one of them looks. There doubt grows, up to 127 short waits without a new try. So there
-//! is no need to ask how many processors there are, which std answers by those that the *calling*
-//! thread may use: for a thread that is bound to one, that is no answer.
+//! MOST is about the time of a wake-up. So if two threads wake each other in turn, each asleep
+//! while the other one is woken, the first one that looks meets the answer; after that the other
+//! one's waits are short, too. That is also why the first tries go so far, and why they must be
+//! rare where they are in vain: two threads that share one processor answer each other soon, and
+//! never while one of them looks. There doubt grows, up to 127 short waits without a new try. So
+//! there is no need to ask how many processors there are, which std answers by those that the
+//! *calling* thread may use: for a thread that is bound to one, that is no answer.
 //!
 //! # When a wait is long
 //!
@@ -55,7 +55,7 @@ const MOST: u32 = 1024;
 const LEAST: u32 = 8;
 /// A thread that got mail sooner than this after its park might have done better with a look.
 const SOON: Duration = Duration::from_micros(100);
-/// What a thread has learnt.
+/// A thread's lessons.
 #[derive(Clone, Copy)]
 struct Habit {
     looks: u32,

@@ -128,7 +128,7 @@ impl Timers {
 
 impl Trigger {
     /// Whether the fiber that runs here is the one that waits with this trigger. A task has a
-    /// header of its own in the word, and goes on wherever it is polled next.
+    /// header of its own in the word, and goes on at its next poll anywhere.
     #[doc(hidden)] // For sources of drivers.
     #[must_use]
     #[inline]

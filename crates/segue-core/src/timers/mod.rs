@@ -7,12 +7,12 @@
 //! nanosecond, and then by registration.
 //!
 //! The firing worker takes the due entries out and claims their triggers under the lock, and
-//! resumes the waiters after it. A waiter that leaves takes its entry out under the same lock; so
-//! an entry never outlives the frame with the trigger that it names. An entry may also be an object
-//! that expires (`expiry.rs`), a call, or a [lazy timer](crate::drivers::LazyTimer): these are
-//! called after the lock. So foreign code that runs there finds no lock; it may register, withdraw
-//! and fire. The timers know of none of the three: contexts with a deadline and lazy timers stand
-//! in rooms above, and bring the function to call.
+//! resumes the waiters afterwards. A waiter that leaves takes its entry out under the same lock; so
+//! an entry never outlives the frame with its trigger. An entry may also be an object that expires
+//! (`expiry.rs`), a call, or a [lazy timer](crate::drivers::LazyTimer): these are called after the
+//! lock. So foreign code that runs there finds no lock, and may register, withdraw and fire. The
+//! timers know of none of the three: contexts with a deadline and lazy timers stand in rooms above,
+//! and bring the function to call.
 //!
 //! Timers for which others wait are fired by another thread while their worker is away
 //! (`late.rs`).
@@ -154,7 +154,7 @@ pub(crate) trait Movable: Send + Sync {
     /// if not, `lazy` is entered again, for the limit.
     fn come_up(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant) -> bool;
 
-    /// The entry with this key was taken out before it could come up, and is entered again.
+    /// The entry with this key was taken out before coming up, and is entered again.
     fn put_back(&self, lazy: Lazy, timers: &Timers, key: Key, now: Instant);
 }
 
@@ -395,8 +395,8 @@ impl Timers {
         drop(queue);
         for (at, entry) in left {
             if let Some(at) = Instant::now().checked_add(at.saturating_duration_since(now)) {
-                // Its maker takes out of the queue what is not there any more: so it stays until
-                // then, which does no harm.
+                // Its maker takes out of the queue an entry that is not there any more: so the
+                // entry stays until then, which does no harm.
                 thread_timers().insert(at, entry);
             }
         }

@@ -10,9 +10,9 @@
 //! timers. The memory stays at its high-water mark, for the next ones; places are given out again
 //! last in, first out, so that few timers touch few lines.
 //!
-//! What an entry is for is a pointer and a number: a waiter is its trigger and the arm, which are
-//! all that the common case needs. An object that expires is kept alive by its count; a lazy timer,
-//! a call and a look have a box, which is made as rarely as their entries are.
+//! The purpose of an entry is a pointer and a number: a waiter is its trigger and the arm, enough
+//! for the common case. An object that expires is kept alive by its count; a lazy timer, a call and
+//! a look have a box, which is made as rarely as their entries are.
 #![allow(unsafe_code)] // What an entry is for is kept as a pointer.
 
 use crate::contract::trigger::{MAX_ARM, Trigger};
@@ -28,7 +28,7 @@ pub(crate) enum Entry {
     Wait { trigger: NonNull<Trigger>, arm: usize },
     /// An object that expires.
     Expiry(Expiring),
-    /// What is entered rarely.
+    /// The rare kinds.
     Rare(Box<Rare>),
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Rare {
     Lazy(Lazy),
     /// A call.
     Call(Box<dyn FnOnce() + Send>),
-    /// What another thread is to look at.
+    /// Timers that another thread is to look at.
     Look(Weak<dyn Look>),
 }
 
@@ -118,7 +118,7 @@ impl Entry {
                 // once.
                 Self::Expiry(unsafe { Expiring::from_raw(NonNull::new_unchecked(what.cast_mut().cast())) })
             }
-            // SAFETY: it came from `Box::into_raw`.
+            // SAFETY: the pointer came from `Box::into_raw`.
             RARE => Self::Rare(unsafe { Box::from_raw(what.cast_mut().cast()) }),
             _ => unreachable!("a free place has no entry"),
         }

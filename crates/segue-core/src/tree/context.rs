@@ -111,7 +111,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use surrounding::enter_surrounded;
 
-/// It is cancelled.
+/// The context is cancelled.
 const CANCELLED: u8 = ContextHead::CANCELLED;
 /// There may be a deadline, its own or one around.
 const HURRIES: u8 = 2;
@@ -128,20 +128,20 @@ pub(crate) struct Context {
     head: ContextHead,
     /// Set after the flag, when the flags of all below are set too.
     walked: AtomicBool,
-    /// Whether it was made inside of a shield.
+    /// Whether made inside of a shield.
     shielded: bool,
-    /// Whether it is one: it is in no tree then, and stands there for what it is inside of.
+    /// Whether this is a shield: in no tree then, and a stand-in for its surroundings.
     is_shield: bool,
-    /// Whether it is a token's own: in no tree, and inside of nothing.
+    /// Whether this is a token's own: in no tree, and inside of nothing.
     stands_alone: bool,
     /// The inheritance of those inside, its own deadline and extent included.
     around: Around,
     /// Set before the flag, if ever.
     reason: OnceLock<Arc<Reason>>,
     members: Lock<Members>,
-    /// If it is a scope's: the fiber or thread that runs the body. Else null.
+    /// Of a scope's context: the fiber or thread that runs the body. Else null.
     owner: AtomicPtr<()>,
-    /// Set at birth, cleared when the context ends; the parent outlives it.
+    /// Set at birth, cleared when the context ends; the parent outlives this context.
     parent: Cell<*const Context>,
     /// Belongs to the parent's lock.
     links: Links<Context>,
@@ -327,7 +327,7 @@ impl Context {
         let parent = unsafe { Self::of_head(current::context()).as_ref() };
         let mut around = parent.map(|parent| parent.around.clone()).unwrap_or_default();
         if !top().is_null() {
-            // The caller may be captured with it.
+            // The caller may be captured along.
             around = Beyond::around(around, false);
         }
         if let Some(extent) = extent {
@@ -607,7 +607,7 @@ impl Context {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.push_back(fiber) };
         if self.head.flags.load(Ordering::Relaxed) & HURRIES != 0 {
-            // SAFETY: it is the one that calls.
+            // SAFETY: the fiber is the caller.
             self.hurry(unsafe { fiber.as_ref() });
         }
     }
@@ -654,13 +654,13 @@ impl Context {
     }
 }
 
-/// An address that the running fiber, or the plain thread, has to itself as long as it runs.
+/// An address that the running fiber, or the plain thread, has alone during its run.
 fn caller() -> *const () {
     let fiber = current::current();
     if fiber.is_null() { current::CONTEXT.with(|here| ptr::from_ref(here).cast()) } else { fiber.cast() }
 }
 
-/// Whether the caller, if it is a runtime's, is inside of a shield.
+/// Whether the caller, in a runtime's context, is inside of a shield.
 pub(crate) fn is_shielded() -> bool {
     innermost(|context| context.shielded).unwrap_or(current::family() != FamilyId::NONE)
 }
@@ -728,7 +728,7 @@ pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) ->
 /// Goes from `context`, which may end next, to the one around.
 ///
 /// # Safety
-/// That one is in place, and so is what is around it, until the caller leaves it.
+/// That one is in place, and so are its surroundings, until the caller leaves.
 unsafe fn leave(context: *const ContextHead, around: *const ContextHead) {
     if !context.is_null() {
         leave_context(context);

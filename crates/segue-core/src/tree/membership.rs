@@ -78,7 +78,7 @@ impl Fiber {
     }
 
     /// Makes the fiber one of another scheduler on the same thread. The fiber leaves its contexts
-    /// first, so that nobody wakes it meanwhile, and joins them again at its next wait; an
+    /// first, so that nobody wakes the fiber meanwhile, and joins them again at its next wait; an
     /// interrupt may still be under way to its old scheduler.
     ///
     /// # Safety

@@ -6,9 +6,9 @@
 //!
 //! A fiber without attributes carries a null pointer, and so do its children: a program without
 //! attributes pays nothing for them. The first attribute makes a record, which stays the fiber's
-//! own; a child gets a copy of its parent's record when it is spawned. A handle of the record reads
-//! and changes it at any time, from any thread, so a supervisor that started a fiber with
-//! attributes of its making can change them later. The spawner and the fiber share the record as
+//! own; a child gets a copy of its parent's record at its spawn. A handle of the record reads and
+//! changes that at any time, from any thread, so a supervisor that started a fiber with attributes
+//! of its making can change them later. The spawner and the fiber share the record as
 //! `primitives/record.rs` says.
 
 use crate::contract::current::with_running;

@@ -13,7 +13,7 @@ impl Job {
     /// Runs the job to its end. Panics of the closure stay inside.
     ///
     /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for.
-    /// Run anywhere else, it runs as a part of the caller.
+    /// Anywhere else, the job runs as a part of the caller.
     #[inline]
     pub fn run(self) {
         if !self.takes_fiber() {

@@ -124,7 +124,7 @@ impl Fiber {
     }
 }
 
-/// Gives up the turn of a fiber that has begun 128 operations in it.
+/// Gives up the turn of a fiber that has begun 128 operations.
 #[cold]
 #[inline(never)]
 pub(crate) fn exhausted(fiber: &Fiber) -> Result<(), Cancelled> {

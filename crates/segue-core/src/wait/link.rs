@@ -5,9 +5,9 @@
 //! side frees the task, while a choice between several sources has one trigger for all of them.
 //! `contract/trigger.rs` has the states, and the claimer's side.
 //!
-//! A waiter that was lent its source may be forgotten while it waits, and the source be waited for
-//! again. The link of the forgotten waiter stays in place for good then, and nobody leaves by that
-//! link: so the next one takes its place in the word.
+//! A waiter with a lent source may be forgotten in its wait, and the source be waited for again.
+//! The link of the forgotten waiter stays in place for good then, and nobody leaves by that link:
+//! so the next one takes its place in the word.
 //!
 //! **The race to fear**: the waiter leaves while the claimer is between the two claims. A waiter
 //! leaves by unlinking. If that fails, the first trigger was claimed, and the waiter waits the few
@@ -31,7 +31,7 @@ impl Link {
     /// Links `from` to `to`. If the answer is `false`, `from` has an outcome.
     ///
     /// # Safety
-    /// The link stays in place, and `to` with it, until [`leave`](Link::leave) has returned, or
+    /// The link stays in place, and so does `to`, until [`leave`](Link::leave) has returned, or
     /// until `to` was claimed through `arm` and its waiter resumed. Nobody else waits on `from`,
     /// but forgotten waiters.
     pub(crate) unsafe fn join(&mut self, from: &Trigger, to: &Trigger, arm: usize) -> bool {

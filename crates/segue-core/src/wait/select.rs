@@ -53,7 +53,7 @@ impl<L: Source, R: Source> Or<L, R> {
     ///
     /// # Panics
     /// If it would have more arms than [a trigger can tell apart](crate::MAX_ARM). A choice with a
-    /// [`guard`](crate::guard) panics when it begins to wait, if that has made so many.
+    /// [`guard`](crate::guard) panics at the beginning of a wait with so many.
     #[inline]
     pub fn new(left: L, right: R) -> Self {
         Self::drawn_or(left, right, false)

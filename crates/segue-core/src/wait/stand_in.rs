@@ -26,7 +26,7 @@ pub(crate) unsafe trait StandIn: Sync {
     unsafe fn wake(fiber: NonNull<Fiber>, why: Wake);
 }
 
-/// The scheduler of one kind of such headers. It has a size so that its address is its own.
+/// The scheduler of one kind of such headers. The type has a size so that its address is its own.
 pub(crate) struct StandIns<K> {
     _address: u8,
     _kind: PhantomData<K>,

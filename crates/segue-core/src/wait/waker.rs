@@ -6,11 +6,11 @@
 //! # The idea
 //!
 //! A waker may be cloned, kept, sent away and called at any time, also long after the wait and
-//! after the end of the fiber. So it can't be the waiter's frame: it is a *bell*, a small counted
-//! allocation with a [`Trigger`] in it. Its waiter listens, over and over; to wake is to ring
-//! (`wait/bell.rs` draws the states). Bells are taken from a pool of the thread's and go back
-//! there at the end of the wait if no waker is left by then; so a wait allocates nothing as a rule.
-//! A bell with wakers left is abandoned to them, and the last one frees the bell.
+//! after the end of the fiber. So a waker can't be the waiter's frame, and is a *bell*, a small
+//! counted allocation with a [`Trigger`]. Its waiter listens, over and over; to wake is to ring
+//! (`wait/bell.rs` draws the states). Bells are taken from a pool of the thread's and go back there
+//! at the end of the wait if no waker is left by then; so a wait allocates nothing as a rule. A
+//! bell with wakers left is abandoned to them, and the last one frees the bell.
 //!
 //! Per wait that is two read-modify-writes, one to listen and one to ring, and none for a poll. A
 //! future that wakes itself in its poll needs neither: that ring comes from the thread of the wait,

@@ -16,7 +16,7 @@ pub(crate) struct Edges<'s, S> {
     source: S,
 }
 
-/// What a registration keeps.
+/// The parts of a registration.
 #[derive(Default)]
 pub(crate) struct Visit<S> {
     slot: S,

@@ -36,7 +36,7 @@ impl Reactor {
         }
     }
 
-    /// Passes on what the kernel has, for a worker that is away.
+    /// Passes on the kernel's events, for a worker that is away.
     fn turn_for_worker(&self) {
         let mut found = Found::default();
         for _ in 0..TURNS {
@@ -71,7 +71,7 @@ mod tests {
     use crate::driver::presence::Was;
     use crate::selector::Backend;
 
-    /// A worker that has come back and gone into the kernel, where it is notified, while another
+    /// A worker that has come back and gone into the kernel, and is notified there, while another
     /// thread takes reports.
     #[test]
     fn a_notification_that_others_have_taken_is_sent_again() {

@@ -37,7 +37,7 @@ pub(crate) trait Op {
     /// often more than one to be had at once, as of connections.
     const IS_EAGER: bool = false;
 
-    /// The op as a completion driver has it; `None` if it goes by readiness. Made by [`flies!`].
+    /// The op in the form of a completion driver; `None` for readiness. Made by [`flies!`].
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn request<'a>(&'a mut self, _fd: BorrowedFd<'a>) -> Option<Request<'a>> {
         None

@@ -6,13 +6,13 @@
 //!
 //! # The idea
 //!
-//! A socket is registered once, with the reactor of the first op that had to wait; only the
-//! worker of this reactor turns it. While this worker computes, or is in a call that blocks, its
-//! own fibers wait for the thread in any case. Any other wait there is an *outsider*, and is not to
-//! last until this worker comes back. So while a reactor has outsiders it is *looked at* every 5
-//! ms, by the thread that fires the timers of plain threads; and if the worker has not looked into
-//! its driver since the last look, the look turns the reactor in the worker's stead. The fibers of
-//! the worker find their mail on its return; outsiders are resumed where they belong.
+//! A socket is registered once, with the reactor of the first op that had to wait; only the worker
+//! of this reactor turns it. While this worker computes, or is in a call that blocks, its own
+//! fibers wait for the thread in any case. Any other wait there is an *outsider*, and is not to
+//! last until this worker comes back. So a reactor with outsiders is *looked at* every 5 ms, by the
+//! thread that fires the timers of plain threads; and if the worker has not looked into its driver
+//! since the last look, the look turns the reactor in the worker's stead. The fibers of the worker
+//! find their mail on its return; outsiders are resumed where they belong.
 //!
 //! An outsider is served 10 ms late at most, as far as the system gives the looks a processor. A
 //! wait of a worker's own fiber costs one comparison more. A reactor without outsiders is not
@@ -42,14 +42,14 @@
 //! `is_watched` cleared, which came before the mark.
 //!
 //! **Two threads turn one reactor**, the look's and the worker's that comes back: each event is
-//! taken by one of them, and is reported after it was taken. An op that waits has read its tick
-//! before the attempt that failed, so an event that this attempt has not seen adds to the tick
-//! after that, by either thread and in any order (`readiness.rs`). A notification that the look has
-//! taken with the events is sent once more (`presence.rs`).
+//! taken by one of them, and is reported afterwards. An op that waits has read its tick before the
+//! attempt that failed, so an event that this attempt has not seen adds to the tick after that, by
+//! either thread and in any order (`readiness.rs`). A notification that the look has taken with the
+//! events is sent once more (`presence.rs`).
 //!
-//! **The reactor closes**: its outsiders are told, as all ops in it, and are outsiders elsewhere
-//! then. **Cancellation**: a wait that ends, in any way, is no outsider any more; the look
-//! finds out.
+//! **The reactor closes**: its outsiders are told, as all ops there, and are outsiders elsewhere
+//! then. **Cancellation**: a wait that ends, in any way, is no outsider any more; the look finds
+//! out.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -58,7 +58,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) struct Outsiders {
     count: AtomicUsize,
     is_watched: AtomicBool,
-    /// How often the worker had looked by the last look at it. For the looks alone.
+    /// The number of the worker's looks by the last look at that worker. For the looks alone.
     looks: AtomicUsize,
 }
 

@@ -89,8 +89,7 @@ impl DriverPark {
     /// environment's `SEGUE_IO` names (see [`Backend`]); in a fiber, none. Never waits.
     ///
     /// # Errors
-    /// The kernel's error when there are no descriptors left, of which a driver needs two or
-    /// three.
+    /// The kernel's error when there are no descriptors left, and a driver needs two or three.
     pub fn new() -> io::Result<Self> {
         Self::with(Backend::default())
     }

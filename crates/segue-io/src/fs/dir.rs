@@ -5,11 +5,11 @@
 //!
 //! # The idea
 //!
-//! The directory is opened and its first batch read in one call: a small directory is one trip to
-//! a thread for blocking calls. That thread says whether it has slept meanwhile. If not, the
-//! next fifteen batches, of any directory, are fetched on the worker, as long as the names
-//! that lead there are in memory too. So a walk through directories in memory makes one trip in
-//! sixteen; and where the disk is waited for, all are trips.
+//! The directory is opened and its first batch read in one call: a small directory is one trip to a
+//! thread for blocking calls. That thread says whether there was a sleep meanwhile. If not, the
+//! next fifteen batches, of any directory, are fetched on the worker, as long as the names that
+//! lead there are in memory too. So a walk through directories in memory makes one trip in sixteen;
+//! and where the disk is waited for, all are trips.
 //!
 //! A batch is one piece of memory that its entries share; an entry is an index there.
 

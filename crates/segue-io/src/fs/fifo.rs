@@ -28,7 +28,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<Descriptor> {
 const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 impl PipeReader {
-    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a writer; on Linux a read
+    /// Opens the pipe at a path, as made by `mkfifo`. Never waits for a writer; on Linux a read
     /// does, and comes to the end when the last writer has gone. Elsewhere a read before the first
     /// writer may say that this is the end.
     ///
@@ -44,15 +44,15 @@ impl PipeReader {
 }
 
 impl PipeWriter {
-    /// Opens the pipe at a path, as `mkfifo` makes it. Never waits for a reader.
+    /// Opens the pipe at a path, as made by `mkfifo`. Never waits for a reader.
     ///
     /// # Cancellation
     /// *No effect*: only a server that has the path is waited for.
     ///
     /// # Errors
-    /// The kernel's error: `ENXIO`, "no such device or address", if nobody has opened it for
-    /// reading; of a reader that comes the kernel tells nobody. `InvalidInput` if there is
-    /// something else at this path.
+    /// The kernel's error: `ENXIO`, "no such device or address", without an open for reading; of a
+    /// reader that comes the kernel tells nobody. `InvalidInput` if there is something else at this
+    /// path.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         open(path.as_ref(), OpenOptions::new().write(true)).map(Self::of)

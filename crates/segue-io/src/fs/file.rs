@@ -16,7 +16,7 @@
 //! thread that can be left (`elsewhere`); and streams by readiness ([`Descriptor`]): which of the
 //! three a file is ([`Kind`]) is asked once, at its first use.
 //!
-//! A system call has that lock for as long as it waits for the disk. Meanwhile another call at the
+//! A system call has that lock during its wait for the disk. Meanwhile another call at the
 //! position, if only to ask where that is, goes to a thread for blocking calls, so that no worker
 //! waits for the lock ([`Visitors`]). Of calls through duplicates a handle knows nothing.
 

@@ -19,7 +19,7 @@
 //!
 //! # The table
 //!
-//! The number of its mount names the file system; no other one ever gets it (since Linux 6.8).
+//! The number of its mount names the file system; no other one ever gets that (since Linux 6.8).
 //! Before, the number of the device does, which may come again when something else is mounted. A
 //! file system is asked once for its kind, on a thread that can be left, as the answer may come
 //! from a server. The answer is kept in a small table. A file system without room there is

@@ -317,7 +317,7 @@ pub(super) enum Whole {
     Pipe(Descriptor),
 }
 
-/// Opens something to read it to its end. `None` if the long way is to open the file.
+/// Opens a file to read it to its end. `None` if the long way is to open the file.
 ///
 /// A reader to the end does not see when the pipe was opened: so nobody has to look for a writer.
 #[track_caller]

@@ -144,7 +144,8 @@ impl<T: ToAddrs + ?Sized> ToAddrs for &T {
 /// to see the addresses.
 ///
 /// # Cancellation
-/// *No effect*: it fails at once if the look-up has not begun, and else when that is over.
+/// *No effect*: the call fails at once before the beginning of the look-up, and else at the end of
+/// that.
 ///
 /// # Errors
 /// Those of the look-up; or the cancellation.

@@ -47,7 +47,7 @@ pub trait Resolve: Send + Sync {
     /// Is to have *no effect*: the look-up fails, or its result is returned.
     ///
     /// # Errors
-    /// What there is to say of a host that has no address. A list of none is none for
+    /// The reason for a host without an address. A list of none is none for
     /// [`lookup`](super::lookup) as well; to connect or to bind fails then.
     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }

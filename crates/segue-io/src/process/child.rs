@@ -307,8 +307,7 @@ impl Child {
     }
 
     /// Kills the process and all others of the [group](Self#its-children) of this leader, which are
-    /// not asked; also after the leader's end. No effect on a group of which nobody is left. Never
-    /// waits.
+    /// not asked; also after the leader's end. No effect on an empty group. Never waits.
     ///
     /// # Errors
     /// As for [`send_to_group`](Self::send_to_group).

@@ -21,7 +21,7 @@ pub(crate) use io_uring::types::OpenHow;
 /// The offset that stands for the description's own position.
 pub(crate) const CURSOR: u64 = u64::MAX;
 
-/// Where the kernel writes what it knows of a file.
+/// The room for the kernel's metadata of a file.
 pub(crate) struct StatRoom(MaybeUninit<Statx>);
 
 // The kernel writes so much.
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
         Self::whole(opcode::Fsync::CODE, opcode::Fsync::new(number(file)).flags(flags).build())
     }
 
-    /// Cuts a file, or has it grow by zeros.
+    /// Cuts a file, or has the file grow by zeros.
     pub(crate) fn truncate(file: BorrowedFd<'a>, length: u64) -> Self {
         Self::whole(opcode::Ftruncate::CODE, opcode::Ftruncate::new(number(file), length).build())
     }

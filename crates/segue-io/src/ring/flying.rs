@@ -59,7 +59,7 @@
 //!
 //! # Threads
 //!
-//! All of it is the worker's own thread's: one issuer. A completion wakes a fiber of this thread,
+//! All of this is the worker's own thread's: one issuer. A completion wakes a fiber of this thread,
 //! which goes straight to the policy.
 #![allow(unsafe_code)] // Flights lie in the frames of fibers; the kernel has their addresses.
 

@@ -112,7 +112,7 @@ pub(super) fn ring(entries: u16) -> Option<(Queues, Opcodes)> {
     }
 }
 
-/// Not by `eprintln`, which panics if nobody can read it.
+/// Not by `eprintln`, which panics at a closed stream.
 #[cold]
 fn tell(error: &io::Error) {
     static ONCE: Once = Once::new();

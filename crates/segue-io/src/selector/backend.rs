@@ -25,28 +25,28 @@ use std::io;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// What the environment's variable `SEGUE_IO` says: `ring` or `epoll` on Linux, `native`
-    /// everywhere. Without it, `Ring` on Linux and `Native` elsewhere.
+    /// The value of the environment's variable `SEGUE_IO`: `ring` or `epoll` on Linux, `native`
+    /// everywhere. Without that, `Ring` on Linux and `Native` elsewhere.
     #[default]
     Auto,
     /// Readiness, by the best interface of this system: epoll, directly, on Linux; elsewhere
     /// `Polling`.
     Native,
     /// On Linux: an io_uring beside epoll, in which the reads, writes, accepts and connects of a
-    /// worker's own fibers are submitted together. It is made when the first of them comes. Where
-    /// the system allows none, the worker goes on as with `Native`, and one line on the standard
-    /// error says so; so it is for a single kind of op that the kernel does not have.
+    /// worker's own fibers are submitted together. The ring is made at the first of them. Where the
+    /// system allows none, the worker goes on as with `Native`, and one line on the standard error
+    /// says so; likewise for a single kind of op that the kernel does not have.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Ring,
     /// The same with room for so many submissions at a time, at least one: for tests of a ring that
     /// is full.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     RingOf(u16),
-    /// Whatever the crate `polling` uses here, edge-triggered where it can. On Linux with the
+    /// The interface of the crate `polling` here, edge-triggered where possible. On Linux with the
     /// feature `polling`.
     #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
     Polling,
-    /// The same, where every wait asks anew for one report: what is left where there are no edges.
+    /// The same, where every wait asks anew for one report: the only way where there are no edges.
     #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
     PollingOneShot,
 }
@@ -55,7 +55,7 @@ pub enum Backend {
 type Entries = Option<u16>;
 
 impl Backend {
-    /// What a worker's reactor waits in, and the ring beside it, if it is to have one.
+    /// The selector of a worker's reactor, and the ring beside it, if there is to be one.
     pub(crate) fn resolve(self) -> io::Result<(Self, Option<Entries>)> {
         match self {
             Backend::Auto => match std::env::var_os("SEGUE_IO") {

@@ -13,23 +13,23 @@ pub(crate) struct Interest {
     pub(crate) write: bool,
 }
 
-/// What was found out about one socket.
+/// The findings about one socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) key: usize,
     pub(crate) directions: Interest,
-    /// The end of the stream, an error or urgent data was reported with it.
+    /// The end of the stream, an error or urgent data was reported along.
     pub(crate) unsteady: bool,
 }
 
 /// Watches descriptors, each under a key.
 pub(crate) trait Selector: Send + Sync {
-    /// Watches a descriptor, at least in these directions; it is deleted again before it is closed.
-    /// One that is ready already is reported too.
+    /// Watches a descriptor, at least in these directions; its delete comes before its close. One
+    /// that is ready already is reported too.
     fn add(&self, fd: BorrowedFd<'_>, key: usize, interest: Interest) -> io::Result<()>;
 
-    /// Watches it in these directions from now on; what is ready already is reported. A selector
-    /// that is [`one_shot`](Selector::one_shot) makes one report of them.
+    /// Watches the descriptor in these directions from now on; ready ones are reported at once. A
+    /// selector that is [`one_shot`](Selector::one_shot) makes one report of them.
     fn arm(&self, fd: BorrowedFd<'_>, key: usize, interest: Interest) -> io::Result<()>;
 
     /// Stops watching.
@@ -40,7 +40,7 @@ pub(crate) trait Selector: Send + Sync {
     /// them. Answers whether there may be more.
     fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool>;
 
-    /// What becomes readable when there are reports, if there is such a descriptor.
+    /// The descriptor that becomes readable when there are reports, if there is such a descriptor.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -51,7 +51,6 @@ pub(crate) trait Selector: Send + Sync {
     /// Whether a report has to be asked for each time.
     fn one_shot(&self) -> bool;
 
-    /// Whether a report tells if the end of the stream, an error or urgent data is among what has
-    /// arrived.
+    /// Whether a report tells if the end of the stream, an error or urgent data has arrived.
     fn tells_end(&self) -> bool;
 }

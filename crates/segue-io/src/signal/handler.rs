@@ -18,8 +18,8 @@ pub(super) fn bell_for(signal: Signal) -> io::Result<Arc<Bell>> {
     Bell::new().map(Arc::new)
 }
 
-/// Has the handler of the signal ring the bell, if `rings` says so, which is called in the handler:
-/// it changes words, and does nothing else.
+/// Has the handler of the signal ring the bell, if `rings` says so, which is called in the handler,
+/// changes words, and does nothing else.
 pub(super) fn register(
     signal: Signal,
     bell: &Arc<Bell>,
@@ -31,10 +31,10 @@ pub(super) fn register(
             bell.ring();
         }
     };
-    // SAFETY: what the handler does is safe in any state of its thread: it loads a word of a page
-    // that is mapped by now, in the child of a fork changes it and another, changes words by
-    // `rings`, and makes a system call with a descriptor that it owns. It takes no lock, neither
-    // allocates nor frees, does not panic, and the registry keeps `errno`. What it owns is dropped
-    // by what takes it out of the registry, and not by a handler.
+    // SAFETY: the handler is safe in any state of its thread: it loads a word of a page that is
+    // mapped by now, in the child of a fork changes it and another, changes words by `rings`, and
+    // makes a system call with a descriptor of its own. The handler takes no lock, neither
+    // allocates nor frees, does not panic, and the registry keeps `errno`. Its values are dropped
+    // by the code that takes it out of the registry, and not by a handler.
     unsafe { signal_hook_registry::register(signal.as_raw(), act) }
 }

@@ -5,10 +5,10 @@
 //! # The idea
 //!
 //! A program that ends in an orderly way on Ctrl-C may hang on its way out, and the second Ctrl-C
-//! is to end it then. The registry of handlers keeps a handler for good: without an action left the
-//! registry ignores the signal. So the default action is taken by an action of ours, the *gate*,
-//! which is registered once for each signal, before the sources that hear. A signal goes through
-//! the gate, in its handler:
+//! is to end such a program. The registry of handlers keeps a handler for good: without an action
+//! left the registry ignores the signal. So the default action is taken by an action of ours, the
+//! *gate*, which is registered once for each signal, before the sources that hear. A signal goes
+//! through the gate, in its handler:
 //!
 //! | | |
 //! | --- | --- |

@@ -74,8 +74,8 @@ impl Signals {
     ///
     /// # Errors
     /// `InvalidInput` for one that nobody can catch (`KILL`, `STOP`), for one that says that the
-    /// thread itself can't go on (`SEGV`, `ILL`, `FPE`), and for a number that is no signal. What
-    /// the kernel says if there is no descriptor left.
+    /// thread itself can't go on (`SEGV`, `ILL`, `FPE`), and for a number that is no signal. The
+    /// kernel's error if there is no descriptor left.
     pub fn new(signal: Signal) -> io::Result<Self> {
         let bell = bell_for(signal)?;
         let id = register(signal, &bell, || true)?;
@@ -151,7 +151,7 @@ impl Signals {
     }
 }
 
-/// Ctrl-C, [once](Signals::once): the first asks the program to end, and the next one ends it.
+/// Ctrl-C, [once](Signals::once): the first asks the program to end, and the next one ends that.
 /// Never waits.
 ///
 /// Make the source before the work begins, and keep the source until the work has ended: a Ctrl-C

@@ -55,7 +55,7 @@ mod flavour {
         Socket::pair(Domain::UNIX, kind.nonblocking(), None)
     }
 
-    /// The kernel has seen to it.
+    /// The kernel has done that.
     pub(crate) fn close_on_exec(_received: &[OwnedFd]) -> io::Result<()> {
         Ok(())
     }

@@ -27,8 +27,8 @@ const PIECE: usize = 8 * 1024;
 /// What a stream is read in at most: the worker fills the room for a piece with zeros first.
 const LARGEST: usize = 1024 * 1024;
 
-/// As [`Read::read_to_end`], of a stream from which probably so much comes up to the end. What has
-/// come before an error stays.
+/// As [`Read::read_to_end`], of a stream from which probably so much comes up to the end. The bytes
+/// before an error stay.
 #[track_caller]
 pub(crate) fn read_to_end(from: &mut (impl Read + ?Sized), probably: usize, to: &mut Vec<u8>) -> io::Result<usize> {
     let begin = to.len();

@@ -61,7 +61,7 @@ impl Schedule {
         }
     }
 
-    /// What random numbers follow from.
+    /// The seed of random numbers.
     pub(crate) fn seed(&self) -> u64 {
         let (Self::Random { seed } | Self::Pct { seed, .. } | Self::Choices { seed, .. }) = self;
         *seed

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 /// A fiber, numbered in the order of the spawns; the first is 0.
 pub(crate) type FiberNumber = u32;
 
-/// How many turns out of order are told. What is left after shrinking has mostly one.
+/// How many turns out of order are told. Schedules after shrinking have mostly one.
 const TOLD: usize = 8;
 
 /// The report of a run.

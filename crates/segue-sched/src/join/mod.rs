@@ -425,7 +425,7 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: a worker stays in place while it runs on this thread. The fork looks whether it is
+    // SAFETY: a worker stays in place during its run on this thread. The fork looks whether it is
     // called by a fiber of that worker: here, in the program's own function, that would keep the
     // compiler from inlining that function into the fork.
     match unsafe { crate::worker::common::worker().as_ref() } {

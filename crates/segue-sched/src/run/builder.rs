@@ -320,7 +320,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
 /// A fiber's number has 16 bits for that of its worker.
 const MOST_WORKERS: usize = 1 << 16;
 
-/// Counts one less when it is dropped.
+/// Counts one less in its drop.
 struct CountDown<'a>(&'a WaitQueue<usize>);
 
 impl Drop for CountDown<'_> {
@@ -331,7 +331,7 @@ impl Drop for CountDown<'_> {
     }
 }
 
-/// Stops a group when it is dropped.
+/// Stops a group in its drop.
 struct StopAtEnd<'g>(&'g Group);
 
 impl Drop for StopAtEnd<'_> {

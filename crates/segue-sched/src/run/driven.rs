@@ -126,7 +126,7 @@ impl Driven {
         let local = NonNull::from(Box::leak(Box::new(local)));
         // SAFETY: the box is freed in `Drop for Seated`, after the worker.
         let worker = Worker::new(unsafe { local.as_ref() }, park, unparker, None);
-        // SAFETY: it is in its box until it departs, in `Drop for Seated`, or for ever.
+        // SAFETY: the worker is in its box until its departure, in `Drop for Seated`, or for ever.
         unsafe { residents::reside(worker.local.common.at()) };
         let mut seated = Seated { worker, local, asleep: false };
         seated.asleep = seated.worker.lie_down(None).is_some();

@@ -39,7 +39,7 @@ impl Handle {
     ///
     /// The fiber belongs to that scheduler, as if another fiber there had spawned this one: the end
     /// of the scheduler cancels the fiber and waits for its end. If the scheduler is ending, `f` is
-    /// dropped, and the handle says so as for a fiber that was cancelled before it started.
+    /// dropped, and the handle says so as for a fiber that was cancelled before its start.
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

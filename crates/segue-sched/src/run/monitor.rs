@@ -91,7 +91,7 @@ impl Config {
     }
 }
 
-/// How to ask a worker's thread where it is.
+/// The means to ask a worker's thread.
 struct Seat {
     thread: Watched,
     /// How many stacks there are below the worker's loop; more than the thread's own if the

@@ -96,7 +96,7 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
         let Some((worker, fiber)) = caller else { return start(to, at, f) };
         match resident_of(&to.group) {
             // A panic must not be taken into another fiber, nor may the resume of a wait that has
-            // begun be used up: `check` has not looked, since it would also fail in `start`.
+            // begun be used up: `check` has not looked, since that would also fail in `start`.
             Some(_) if fiber.must_not_suspend() => {
                 Err(Cancelled::with_reason("a fiber that is panicking, or begins to wait, can't change its scheduler"))
             }
@@ -112,8 +112,8 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
 /// On another thread: as a closure.
 fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
     let _outside = segue_core::outside_work();
-    // Written by the job; the frame's waiter sees it, as what the job has done comes before the
-    // frame's signal.
+    // Written by the job; the frame's waiter sees this, as the job's work comes before the frame's
+    // signal.
     let began = AtomicBool::new(false);
     let frame = StackJob::new(|| {
         began.store(true, Relaxed);

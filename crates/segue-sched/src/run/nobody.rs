@@ -8,7 +8,7 @@ use segue_core::JoinHandle;
 use segue_core::scheduling::{Family, Job};
 use std::sync::OnceLock;
 
-/// A job that is a member of no scheduler's family: nobody waits for it, and nobody cancels it.
+/// A job that is a member of no scheduler's family: nobody waits, and nobody cancels.
 pub(crate) fn job_of_nobody<F, T>(given: segue_core::Builder, f: F) -> (Job, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,

@@ -125,8 +125,8 @@ impl Pool {
         }
         let _outside = segue_core::outside_work();
         let job = StackJob::new(f);
-        // SAFETY: the frame waits below, inside of the contexts that it is in; the family lives as
-        // long as the pool; closure and result are `Send`.
+        // SAFETY: the frame waits below, inside of its contexts; the family lives as long as the
+        // pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { StackJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
         // SAFETY: a job was made of this frame, above.
         unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload))

@@ -11,8 +11,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A worker that has been in one fiber for long, as the [monitor](crate::Builder::monitor) found
-/// it.
+/// A worker that has been in one fiber for long, by the [monitor](crate::Builder::monitor).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckWorker {

@@ -3,13 +3,13 @@
 //!
 //! Used by applications where [`blocking`](segue_core::blocking) does not do.
 //!
-//! The worker is *away* meanwhile: the other workers get what it has not started. The caller's
-//! private forks and the closures that its policy gives out go to its shelf, where others take
-//! them; closures that were sent to it go to the shelf for all, and so do those that are sent while
-//! it is away. The mark and the shelf of what was sent are under one lock, so that nothing is sent
-//! to it unseen. Its other fibers stay, and wait for its return. Its timers and its driver stay,
-//! too; for what others wait for there, another thread looks after them (`timers/late.rs`
-//! of `segue-core`, `outsiders.rs` of `segue-io`).
+//! The worker is *away* meanwhile: the other workers get its closures that have not started. The
+//! caller's private forks and the closures that its policy gives out go to its shelf, where others
+//! take them; closures that were sent to this worker go to the shelf for all, and so do those that
+//! are sent meanwhile. The mark and the shelf of sent closures are under one lock, so that no
+//! closure is sent there unseen. Its other fibers stay, and wait for its return. Its timers and its
+//! driver stay, too; for what others wait for there, another thread looks after them
+//! (`timers/late.rs` of `segue-core`, `outsiders.rs` of `segue-io`).
 //!
 //! A monitor leaves this worker alone: it blocks on purpose. A shutdown's report has the word of
 //! the caller, and names that without waiting for the worker's answer.

@@ -63,11 +63,11 @@ pub(crate) fn around_of(group: &Arc<Group>) -> Option<NonNull<Common>> {
 
 /// Every fiber of this thread's worker that is suspended, but for the one with this number.
 pub(crate) fn suspended(but: Option<u64>) -> Vec<Stuck> {
-    // SAFETY: a worker is in place while it runs on this thread.
+    // SAFETY: a worker is in place during its run on this thread.
     unsafe { worker().as_ref() }.map(|worker| worker.report(but)).unwrap_or_default()
 }
 
-/// Makes `worker` the one that runs on this thread, and gives back what was.
+/// Makes `worker` the one that runs on this thread, and gives back the former one.
 ///
 /// # Safety
 /// The pointer is null, or the head of a `Local` on this thread that stays until another is set.
@@ -107,9 +107,9 @@ impl Spawn for Group {
     }
 }
 
-/// How many turns a busy worker makes before it passes on to its park what fibers have left for
-/// that. More would let one fiber's read wait for long beside others that compute; fewer would be
-/// more system calls where there are many connections.
+/// The turns of a busy worker before it passes the requests that fibers have left on to its park.
+/// More would let one fiber's read wait for long beside others that compute; fewer would be more
+/// system calls where there are many connections.
 const UNTIL_POLL: u32 = 32;
 
 /// The part of a worker that does not depend on its policy.

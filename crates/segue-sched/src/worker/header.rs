@@ -17,7 +17,7 @@ pub(crate) type Coroutine = segue_fiber::Coroutine<Header>;
 pub(crate) const RESUME: u8 = 1;
 pub(crate) const INTERRUPT: u8 = 2;
 
-/// What lies at the top of a fiber's stack.
+/// The block at the top of a fiber's stack.
 ///
 /// The fiber's host pointer leads here. A waker on another thread reads the first of the three
 /// lines, and writes the letter, on the last. The fiber's own turns read the first and write the
@@ -28,17 +28,17 @@ pub(crate) struct Header {
     /// know this header.
     pub(crate) worker: Cell<*const ()>,
     pub(crate) fiber: Fiber,
-    /// Where it stands in its worker's list of the living.
+    /// Its place in its worker's list of the living.
     pub(crate) seat: Cell<usize>,
     pub(crate) letter: Letter<Header>,
 }
 
 /// With the coroutine's own line these are the four lines that `segue_fiber::prefetch` fetches. One
-/// line more cost a turn among a thousand fibers a quarter; a debug build has it.
+/// line more cost a turn among a thousand fibers a quarter; a debug build has one.
 const _: () = assert!(cfg!(debug_assertions) || size_of::<Header>() <= 3 * 64);
 const _: () = assert!(offset_of!(Header, letter) >= 2 * 64);
 
-// SAFETY: it answers with the one field.
+// SAFETY: the answer is the one field.
 unsafe impl Post for Header {
     #[inline]
     fn letter(&self) -> &Letter<Self> {

@@ -12,7 +12,7 @@ use crate::worker::common::with_caller;
 /// ```
 /// assert_eq!(segue_sched::worker_index(), None);
 /// ```
-// Not inlined: rayon's loops ask at each fork, and have no room for it (`rayon-patch`).
+// Not inlined: rayon's loops ask at each fork, and have no room for this (`rayon-patch`).
 #[must_use]
 pub fn worker_index() -> Option<usize> {
     with_caller(|caller| caller.map(|(worker, _)| worker.index))

@@ -85,13 +85,13 @@ impl Common {
         }
     }
 
-    /// Takes back a certain closure that this worker offered, if nobody has started it.
+    /// Takes back a certain closure that this worker offered, if nobody has started that.
     pub(crate) fn reclaim(&self, header: NonNull<JobHeader>) -> Option<Job> {
         match &self.alone {
             Some(shelf) => take_back(&mut shelf.borrow_mut(), header),
             None => self.remote().shelf.take_back(header),
         }
-        // It was put back among those from outside if it has found no stack.
+        // A closure without a stack was put back among those from outside.
         .or_else(|| self.group.outside.take_back(header))
     }
 

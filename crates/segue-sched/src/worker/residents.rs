@@ -19,7 +19,7 @@ thread_local! {
 /// thread's local variables.
 ///
 /// # Safety
-/// It stays in its place until it [departs](depart).
+/// The worker stays in place until it [departs](depart).
 pub(crate) unsafe fn reside(worker: *const Common) {
     let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
 }
@@ -42,7 +42,7 @@ pub(crate) fn is_inhabited() -> bool {
 /// The worker of this group that lives on the calling thread, if one does: one around the caller,
 /// before others.
 pub(crate) fn resident_of(group: &Arc<Group>) -> Option<NonNull<Common>> {
-    // SAFETY: a worker leaves the list before it ends.
+    // SAFETY: a worker leaves the list before its end.
     let mine = |worker: &&*const Common| Arc::ptr_eq(unsafe { &(***worker).group }, group);
     let find = |residents: &RefCell<Vec<*const Common>>| {
         residents.borrow().iter().find(mine).and_then(|worker| NonNull::new(worker.cast_mut()))

@@ -12,7 +12,7 @@ const SLICE: Duration = Duration::from_millis(1);
 /// How often the clock is read, by and large.
 pub(super) const GLANCE: Duration = Duration::from_micros(50);
 
-/// After how many checkpoints it is read in any case.
+/// The number of checkpoints after which the clock is read in any case.
 const MOST: u32 = 1024;
 
 /// How much of its slice the running fiber has used.
@@ -32,7 +32,7 @@ impl Slice {
         Self { turn: Cell::new(0), times: Cell::new(None), every: Cell::new(1), left: Cell::new(1) }
     }
 
-    /// Whether it is time to look at the clock.
+    /// Whether a look at the clock is due.
     #[inline]
     pub(super) fn tick(&self, turn: usize) -> bool {
         let left = self.left.get().wrapping_sub(1);
@@ -41,7 +41,7 @@ impl Slice {
     }
 
     /// Looks at the clock, and answers whether the slice is over. A simulated clock stands still
-    /// meanwhile: there it never is.
+    /// meanwhile: there the slice never is over.
     pub(super) fn is_over(&self, turn: usize, timers: &Timers) -> bool {
         let now = timers.now();
         let began = match self.times.get() {

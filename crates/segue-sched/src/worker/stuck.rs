@@ -7,19 +7,18 @@ use segue_core::WaitsFor;
 use segue_fiber::Backtrace;
 use std::fmt;
 
-/// A fiber that is suspended, as reports name it.
+/// A suspended fiber, in the words of reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// "fiber `name`", or its number.
     pub fiber: String,
-    /// What it waits for, and where the wait was called.
+    /// Its wait, and the line of that call.
     pub waits_for: Option<WaitsFor>,
     /// Whether that comes from the network, which a simulation does not drive.
     pub network: bool,
-    /// Where it is, call by call, if that was asked for
-    /// ([`Sim::backtraces`](crate::Sim::backtraces)), or if the wait was called by code that is
-    /// none of the program's: by std, in [`io::copy`](std::io::copy) for instance, or by a library.
-    /// That is told by the path of its file, which is absolute.
+    /// Its calls, on request ([`Sim::backtraces`](crate::Sim::backtraces)), or if foreign code has
+    /// called the wait: by std, in [`io::copy`](std::io::copy) for instance, or by a library. That
+    /// is told by the path of its file, which is absolute.
     pub backtrace: Option<Backtrace>,
 }
 

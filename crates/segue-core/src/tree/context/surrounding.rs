@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// As [`enter`], inside of something that may capture the running code.
 #[cold]
 pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
-    // SAFETY: it is kept below, until `_leave` has entered the one around.
+    // SAFETY: the context is kept below, until `_leave` has entered the one around.
     let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Context::head_of)) });
     let surrounding =
         Entered { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
@@ -69,9 +69,9 @@ impl<'a> Surrounding<'a> {
     /// Takes the contexts of the caller out of those around, up to this one.
     ///
     /// # Safety
-    /// For a computation that is captured, before it is suspended. The computation is inside of
-    /// this frame, with no handler or generator around that is captured too; and the first thing
-    /// that the computation does when it goes on is to drop the answer, on the same thread.
+    /// For a computation that is captured, before its suspension. The computation is inside of this
+    /// frame, with no handler or generator around that is captured too; and the first thing that
+    /// the computation does when it goes on is to drop the answer, on the same thread.
     #[cold]
     pub unsafe fn leave(self) -> Away<'a> {
         let outermost = self.entered().outermost();
@@ -99,8 +99,8 @@ impl<'a> Surrounding<'a> {
         frame.parent.set(parent);
         let past = ptr::from_ref(self.entered().outermost());
         let detour = Entered { frame, past, context: None, around: Cell::new(ptr::null()) };
-        // SAFETY: it is dropped at the end of this function, and `parent` is in place, as the
-        // caller promises.
+        // SAFETY: the guard is dropped at the end of this function, and `parent` is in place, as
+        // the caller promises.
         unsafe { chain::inside((&raw const detour).cast(), f) }
     }
 }

@@ -166,7 +166,7 @@ pub(crate) struct Group {
     kept: AtomicUsize,
     /// The monitor's thread, if there is a monitor.
     monitor: OnceLock<Arc<dyn Unpark>>,
-    /// How it ends, unless its owner cancels it and waits.
+    /// The way of its end, unless its owner cancels and waits.
     ending: OnceLock<Arc<dyn End>>,
     stopping: AtomicBool,
 }
@@ -189,7 +189,7 @@ pub(crate) trait End: Send + Sync {
     fn blocks(&self, worker: usize, fiber: Option<Stuck>);
 }
 
-/// The address of the family of what is detached in a scheduler.
+/// The address of the family of fibers detached in a scheduler.
 struct Owned(NonNull<Family>);
 
 #[allow(unsafe_code)] // It is only an address; its user says why the family is in place.
@@ -518,7 +518,7 @@ impl Group {
         self.others(index).any(|other| other.shelf.seems_to_hold())
     }
 
-    /// Sets how it ends.
+    /// Sets the way of its end.
     pub(crate) fn set_ending(&self, ending: Arc<dyn End>) {
         assert!(self.ending.set(ending).is_ok(), "a group ends in one way");
     }
@@ -527,8 +527,8 @@ impl Group {
         self.ending.get()
     }
 
-    /// Worker `index` does not come back to its loop: others get what was sent to it, and it is
-    /// asked for what its fiber and its policy can spare.
+    /// Worker `index` does not come back to its loop: others get the closures that were sent there,
+    /// and the worker is asked for those that its fiber and its policy can spare.
     pub(crate) fn relieve(&self, index: usize) {
         if self.len() == 1 {
             return;

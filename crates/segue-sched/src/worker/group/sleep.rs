@@ -20,7 +20,7 @@ impl Group {
         let worker = &self.workers[index];
         worker.beat.rest();
         worker.set_forks(false);
-        // Before it is announced: else the next of many offers wakes it.
+        // Before its announcement: else the next of many offers wakes it.
         worker.naps.store(worker.is_shy(), Ordering::Relaxed);
         let announced = worker.inbox.doze();
         self.sleepers.fetch_add(1, Ordering::Relaxed);
@@ -39,8 +39,8 @@ impl Group {
         if naps { Rest::Short } else { rest }
     }
 
-    /// What the shelves hold for worker `index`, as seen under each lock: step (3) of going to
-    /// sleep.
+    /// The closures on the shelves for worker `index`, in a look under each lock: step (3) of going
+    /// to sleep.
     fn look_through(&self, index: usize, modest: Modest) -> Rest {
         let holds = |shelf: &Shelf| shelf.with(|jobs| !jobs.is_empty());
         let own = &self.workers[index];
@@ -70,7 +70,7 @@ impl Group {
     }
 
     /// Announces that the monitor sleeps, if all workers do. Then the first of them that gets up
-    /// wakes it.
+    /// wakes the monitor.
     pub(crate) fn unwatch(&self) -> bool {
         let all = self.len();
         self.sleepers.compare_exchange(all, all | UNWATCHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -90,7 +90,7 @@ impl Group {
         }
     }
 
-    /// Sets what wakes the monitor.
+    /// Sets the waker of the monitor.
     pub(crate) fn set_monitor(&self, unparker: Arc<dyn Unpark>) {
         assert!(self.monitor.set(unparker).is_ok(), "a group has one monitor");
     }

@@ -7,7 +7,7 @@ use segue_core::scheduling::Job;
 use std::collections::VecDeque;
 
 impl Group {
-    /// The worker with the fewest fibers, counting closures that wait for it: `index`, if no other
+    /// The worker with the fewest fibers, counting closures that wait there: `index`, if no other
     /// has fewer.
     pub(crate) fn fewest_fibers(&self, index: usize) -> usize {
         let others = (0..self.workers.len()).filter(|other| *other != index && self.workers[*other].takes_some());
@@ -28,9 +28,9 @@ impl Group {
         (mine > least + uneven && !self.is_stopping()).then(|| (place, (mine - least) / 2))
     }
 
-    /// Puts a closure on the shelf of worker `place`, where it can be taken as if that one had
-    /// offered it, or the `number` oldest of those that worker `index` has offered; then wakes that
-    /// worker, or any other if that is awake.
+    /// Moves the `number` oldest closures on the shelf of worker `index` to that of worker `place`,
+    /// or `job` if there are none; then wakes worker `place`, or another sleeper if that one is
+    /// awake.
     ///
     /// Answers how many were moved, and with the closure if there were others to give.
     pub(crate) fn move_to(&self, index: usize, place: usize, number: usize, job: Job) -> (usize, Option<Job>) {

@@ -42,7 +42,7 @@ pub(crate) struct Local<P> {
     /// The fiber that runs, from the loop's switch to a fiber until the switch back.
     runs: Cell<NonNull<Header>>,
     /// A closure that the policy has given out to a fiber that passes its turn on: the loop starts
-    /// it.
+    /// that.
     next: Cell<Option<Job>>,
     /// Whether fibers may pass their turns on: not in a guest, where the policy is called in the
     /// outer fiber, and not while a closure waits in `next`.

@@ -1,6 +1,6 @@
 //! How long an idle worker leaves the closures of others to these.
 //!
-//! Used by the worker loop, while it looks for work before it sleeps.
+//! Used by the worker loop, during its search for work before a sleep.
 //!
 //! # The idea
 //!

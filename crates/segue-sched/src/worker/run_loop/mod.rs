@@ -25,9 +25,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How often to look for work before sleeping, at most, and at least when there is anybody to
-/// expect it from. A look takes up to a microsecond; a wake-up of a parked thread costs tens of
-/// them.
+/// The looks for work before a sleep, at most, and at least when work may come from others. A look
+/// takes up to a microsecond; a wake-up of a parked thread costs tens of them.
 const MOST_LOOKS: u32 = 512;
 const LEAST_LOOKS: u32 = 4;
 
@@ -266,7 +265,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         job
     }
 
-    /// There may be more on a shelf than the worker can take that has taken a closure from it.
+    /// There may be more on a shelf than its taker can take.
     #[inline]
     fn call_others(&self) {
         let group = &self.local.common.group;
