@@ -187,7 +187,8 @@ impl Frame {
     pub unsafe fn put_inside(&self, parent: *const Self) {
         // A frame that is gone may have lain where this one does. The number tells the two apart: a
         // clause that was found through the other one was found before this one is numbered, which
-        // counts as a change. SAFETY: as the caller promises.
+        // counts as a change.
+        // SAFETY: as the caller promises.
         let _ = unsafe { parent.as_ref() }.map(Self::id);
         // Kept also where the address is the same, which may be that of another frame.
         if self.parent.replace(parent) != parent {

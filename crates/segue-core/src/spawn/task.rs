@@ -202,8 +202,8 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
     let task = spare::allocate::<Task<F, T>>();
     let place = task.as_ptr();
     // Field by field: a task put together elsewhere would be copied in words of another size than
-    // those of the write, which waits for the writes. SAFETY: each field of the new allocation is
-    // written, once.
+    // those of the write, which waits for the writes.
+    // SAFETY: each field of the new allocation is written, once.
     unsafe {
         (&raw mut (*place).head.header).write(header);
         (&raw mut (*place).head.free).write(free::<F, T>);
@@ -239,9 +239,10 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // Each result is written in its final place, and not put together elsewhere: a copy would
         // be in words of another size than the write. A value that nobody takes is dropped inside
         // of the context, in which its drop may wait; the context may end as soon as the family has
-        // been left. SAFETY: nobody else looks at the task's result before `settle`, which is
-        // called once, at the task's one end. The family counts the task, and the values that it
-        // hands down outlive the task.
+        // been left.
+        // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
+        // the task's one end. The family counts the task, and the values that it hands down outlive
+        // the task.
         let end = here::retire_ended(|| unsafe {
             if let Err(cancelled) = crate::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);

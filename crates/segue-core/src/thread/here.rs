@@ -29,8 +29,8 @@ pub fn with_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
 /// As [`with_current`], for code of ours.
 #[inline(always)]
 pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
-    // Not by `with_running`, since its closure may become a function. SAFETY: the slot is null, or
-    // has the header of the fiber that runs this (clauses 3 and 4).
+    // Not by `with_running`, since its closure may become a function.
+    // SAFETY: the slot is null, or has the header of the fiber that runs this (clauses 3 and 4).
     match unsafe { current().as_ref() } {
         Some(fiber) => f(fiber),
         None => plain::with_header(f),

@@ -607,7 +607,7 @@ impl Context {
         // SAFETY: as the caller promises.
         unsafe { self.members.lock().fibers.push_back(fiber) };
         if self.head.flags.load(Ordering::Relaxed) & HURRIES != 0 {
-            // SAFETY: the fiber is the caller.
+            // SAFETY: the fiber is the running one, which calls this.
             self.hurry(unsafe { fiber.as_ref() });
         }
     }

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 /// Calls `f` with the calling fiber and its task, if there is one.
 #[inline(always)]
 fn as_task<R>(f: impl FnOnce(&Fiber, &AsTask) -> R) -> Option<R> {
-    // Not by `with_running`, since its closure may become a function. SAFETY: as there: the slot is
-    // null, or has the header of the fiber that runs this.
+    // Not by `with_running`, since its closure may become a function.
+    // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
     let fiber = unsafe { current::current().as_ref() }?;
     Some(f(fiber, fiber.as_task()?))
 }

@@ -259,8 +259,8 @@ impl Listener {
     /// Suspends the caller until the bell is rung.
     #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
     fn listen(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
-        // Not by `with_running`, since its closure may become a function. SAFETY: as there: the
-        // slot is null, or has the header of the fiber that runs this.
+        // Not by `with_running`, since its closure may become a function.
+        // SAFETY: as there: the slot is null, or has the header of the fiber that runs this.
         match unsafe { current::current().as_ref() } {
             Some(fiber) => self.listen_as(fiber, waits_for),
             // In parts, which are passed in registers.
@@ -293,8 +293,8 @@ impl Listener {
         let bell = self.bell();
         let trigger = &bell.trigger;
         fiber.join_context();
-        // No ring of this thread comes between the two looks. SAFETY: the fiber is the calling one.
-        // The wait withdraws below, or slumbers.
+        // No ring of this thread comes between the two looks.
+        // SAFETY: the fiber is the calling one. The wait withdraws below, or slumbers.
         if bell.rung_here.take() || !unsafe { trigger.listen(fiber) } {
             // The future has woken itself: perhaps too much was begun in this turn.
             return if fiber.is_spent() { exhausted(fiber) } else { Ok(()) };

@@ -183,8 +183,8 @@ pub(super) unsafe fn abandon(base: NonNull<Base>) {
     let failed = catch_unwind(AssertUnwindSafe(|| unsafe { request::fail(base, Box::new(Dropped)) }));
     if this.revoked.get() != revoked {
         // There was an answer, and its drop was suspended; meanwhile the region has ended the
-        // computation, and has left this the block. SAFETY: see `end_kept`; the block is not used
-        // any more.
+        // computation, and has left this the block.
+        // SAFETY: see `end_kept`; the block is not used any more.
         unsafe { release(base) };
         return go_on_with(failed.err());
     }

@@ -109,7 +109,8 @@ unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
     }
     // Back to the default; the faulting instruction runs again when this returns, and the process
     // dies as without us. If the signal was sent rather than caused, this handler has to send the
-    // signal again. SAFETY: all of these are async-signal-safe, and the pointers are valid.
+    // signal again.
+    // SAFETY: all of these are async-signal-safe, and the pointers are valid.
     unsafe {
         libc::sigaction(signal, &default_action(), ptr::null_mut());
         if (*info).si_code <= 0 {

@@ -18,10 +18,10 @@ pub(super) fn trim() {
     let end = (here - MARGIN) & !(sys::page_size() - 1);
     if end > slot.bottom {
         // By number: `madvise` itself may be replaced by a function with large frames. If the
-        // kernel refuses, as for memory that is locked, the pages stay. SAFETY: the range lies in a
-        // slot, above its guard, and ends on a page's border below the frames that are in use: this
-        // one is the innermost but for `syscall`, which `MARGIN` covers. Memory below is written
-        // before it is read.
+        // kernel refuses, as for memory that is locked, the pages stay.
+        // SAFETY: the range lies in a slot, above its guard, and ends on a page's border below the
+        // frames that are in use: this one is the innermost but for `syscall`, which `MARGIN`
+        // covers. Memory below is written before it is read.
         unsafe { libc::syscall(libc::SYS_madvise, slot.bottom, end - slot.bottom, libc::MADV_DONTNEED) };
     }
 }

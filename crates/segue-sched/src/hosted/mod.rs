@@ -208,9 +208,9 @@ where
 
 /// The beginning of a hosted fiber's stack.
 fn main<F: FnOnce() -> T, T>(header: &Header, f: F) {
-    // On the thread-backed host each fiber has thread-local variables of its own. SAFETY: null is
-    // always allowed; the header is in place until the fiber has ended, and the poll sets the
-    // former one.
+    // On the thread-backed host each fiber has thread-local variables of its own.
+    // SAFETY: null is always allowed; the header is in place until the fiber has ended, and the
+    // poll sets the former one.
     unsafe {
         set_worker(ptr::null());
         segue_core::scheduling::set_current(&raw const header.fiber);
@@ -259,9 +259,9 @@ impl<T> Hosted<T> {
         header.result.set((&raw mut result).cast());
         header.task.set(task);
         while runs {
-            // The fiber is none of the worker's that this thread may belong to. SAFETY: null is
-            // always allowed. The header stays in place while current, and ends after the former
-            // one is set again.
+            // The fiber is none of the worker's that this thread may belong to.
+            // SAFETY: null is always allowed. The header stays in place while current, and ends
+            // after the former one is set again.
             let (worker, before) = unsafe {
                 (set_worker(ptr::null()), segue_core::scheduling::set_current(&raw const fiber.header().fiber))
             };

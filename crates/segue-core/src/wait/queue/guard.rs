@@ -126,7 +126,8 @@ impl<'a, S, T, const LISTS: usize> Guard<'a, S, T, LISTS> {
     #[track_caller]
     pub fn exchange_if(&mut self, list: usize, held: &mut Option<T>, suits: impl Fn(Option<&T>) -> bool) -> bool {
         // The guard has access to the waiters' frames, and the lock: nothing is captured across
-        // that. SAFETY: as in `first`.
+        // that.
+        // SAFETY: as in `first`.
         let suits = |node: &Node<T>| node.slot.with(|slot| suits(unsafe { &*slot }.as_ref()));
         // SAFETY: `serve` hands in a node of this queue, under the lock.
         let exchange = |node| unsafe { swap(node, held) };
