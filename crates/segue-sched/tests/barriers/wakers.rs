@@ -4,6 +4,7 @@
 
 use crate::table::{
     ActsAtDrop, Counts, LONG, Must::*, RIGHT, Row, act, arm, disarm, fiber, in_hosted, poll, thread, waker, waker_with,
+    was_apart,
 };
 use segue_core::drivers::{LazyTimer, Limit, TimeLimited};
 use segue_core::scheduling::{Family, Job, Spawn, Timers, wake_task};
@@ -242,9 +243,12 @@ fn overdue(look: fn() -> bool) -> u64 {
         match looked.flatten() {
             Some(late) => {
                 assert!(late);
-                return RIGHT;
+                if !was_apart() {
+                    return RIGHT;
+                }
+                // This thread was away for so long that the timers' thread has cancelled.
             }
-            // The machine was busy, and it has passed before.
+            // The machine was busy, and the end has passed before.
             None => limit *= 4,
         }
     }

@@ -270,7 +270,7 @@ fn what_is_captured_in_a_clause_that_answers_takes_the_performers_contexts_along
             0
         };
         let began = now();
-        timeout(2 * MS, || {
+        timeout(20 * MS, || {
             Handler::stored().on(clause).handle(|| {
                 let answer = |_: Ask| perform(AskFurther) + u64::from(check().is_ok());
                 Handler::new().answer(answer).handle(|| {
@@ -278,8 +278,8 @@ fn what_is_captured_in_a_clause_that_answers_takes_the_performers_contexts_along
                     inside + 10 * u64::from(check().is_ok())
                 })
             });
-            let _ = shield(|| sleep(3 * MS));
-            assert!(check().is_err() && now() >= began + 2 * MS);
+            let _ = shield(|| sleep(21 * MS));
+            assert!(check().is_err() && now() >= began + 20 * MS);
         });
         // Nothing of the timeout in which it was captured is around it any more.
         assert_eq!(kept.borrow_mut().pop().unwrap().resume(1), 13);

@@ -186,6 +186,11 @@ pub fn is_armed() -> bool {
     ARMED.load(SeqCst)
 }
 
+/// Whether the callback that counts was called on another thread.
+pub fn was_apart() -> bool {
+    *SEEN.lock().unwrap() == Seen::Apart
+}
+
 fn refused_by(message: &str) -> Seen {
     match message.split_once("in the middle of an operation, ") {
         Some((_, by)) => Seen::Refused(by.to_owned()),
