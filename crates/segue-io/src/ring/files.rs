@@ -57,13 +57,15 @@ impl<'a> Request<'a> {
     /// Moves bytes out of a file, from an offset on.
     pub(crate) fn read(file: BorrowedFd<'a>, to: &'a mut [u8], at: u64) -> Self {
         let read = opcode::Read::new(number(file), to.as_mut_ptr(), length(to.len())).offset(at);
-        Self::whole(opcode::Read::CODE, transfer(read.build(), to.len()))
+        // SAFETY: the submission points to `to` and no other memory, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Read::CODE, transfer(read.build(), to.len())) }
     }
 
     /// Moves bytes into a file, from an offset on.
     pub(crate) fn write(file: BorrowedFd<'a>, from: &'a [u8], at: u64) -> Self {
         let write = opcode::Write::new(number(file), from.as_ptr(), length(from.len())).offset(at);
-        Self::whole(opcode::Write::CODE, transfer(write.build(), from.len()))
+        // SAFETY: the submission points to `from` and no other memory, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Write::CODE, transfer(write.build(), from.len())) }
     }
 
     /// Moves bytes out of a file into several buffers.
@@ -72,30 +74,35 @@ impl<'a> Request<'a> {
         let bytes = sum(&to[range.clone()]);
         let taken = &mut to[range];
         let read = opcode::Readv::new(number(file), taken.as_mut_ptr().cast(), taken.len() as u32).offset(at);
-        Self::whole(opcode::Readv::CODE, transfer(read.build(), bytes))
+        // SAFETY: the submission points to the slices in `to`, and these to their buffers, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Readv::CODE, transfer(read.build(), bytes)) }
     }
 
     /// Moves bytes into a file from several buffers.
     pub(crate) fn write_vectored(file: BorrowedFd<'a>, from: &'a [IoSlice<'_>], at: u64) -> Self {
         let taken = &from[taken_at_once(from)];
         let write = opcode::Writev::new(number(file), taken.as_ptr().cast(), taken.len() as u32).offset(at);
-        Self::whole(opcode::Writev::CODE, transfer(write.build(), sum(taken)))
+        // SAFETY: the submission points to the slices in `from`, and these to their buffers, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Writev::CODE, transfer(write.build(), sum(taken))) }
     }
 
     /// Has a file written to its device; without mere metadata, if `data`.
     pub(crate) fn sync(file: BorrowedFd<'a>, data: bool) -> Self {
         let flags = if data { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
-        Self::whole(opcode::Fsync::CODE, opcode::Fsync::new(number(file)).flags(flags).build())
+        // SAFETY: the submission points to no memory.
+        unsafe { Self::whole(opcode::Fsync::CODE, opcode::Fsync::new(number(file)).flags(flags).build()) }
     }
 
     /// Cuts a file, or has the file grow by zeros.
     pub(crate) fn truncate(file: BorrowedFd<'a>, length: u64) -> Self {
-        Self::whole(opcode::Ftruncate::CODE, opcode::Ftruncate::new(number(file), length).build())
+        // SAFETY: the submission points to no memory.
+        unsafe { Self::whole(opcode::Ftruncate::CODE, opcode::Ftruncate::new(number(file), length).build()) }
     }
 
     /// Opens a file, or creates one.
     pub(crate) fn open(within: BorrowedFd<'a>, path: &'a CStr, how: &'a OpenHow) -> Self {
-        Self::opens(opcode::OpenAt2::CODE, opcode::OpenAt2::new(number(within), path.as_ptr(), how).build())
+        // SAFETY: the submission points to `path` and `how`, borrowed for `'a`.
+        unsafe { Self::opens(opcode::OpenAt2::CODE, opcode::OpenAt2::new(number(within), path.as_ptr(), how).build()) }
     }
 
     /// Asks what is known of a name.
@@ -108,31 +115,41 @@ impl<'a> Request<'a> {
     ) -> Self {
         let stat = opcode::Statx::new(number(within), path.as_ptr(), room.0.as_mut_ptr().cast());
         let stat = stat.flags(flags.bits().cast_signed()).mask(mask.bits());
-        Self::whole(opcode::Statx::CODE, stat.build())
+        // SAFETY: the submission points to `path` and `room`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Statx::CODE, stat.build()) }
     }
 
     pub(crate) fn rename(from: &'a CStr, to: &'a CStr) -> Self {
         let here = number(CWD);
         let rename = opcode::RenameAt::new(here, from.as_ptr(), here, to.as_ptr());
-        Self::whole(opcode::RenameAt::CODE, rename.build())
+        // SAFETY: the submission points to `from` and `to`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::RenameAt::CODE, rename.build()) }
     }
 
     pub(crate) fn unlink(path: &'a CStr, flags: AtFlags) -> Self {
         let unlink = opcode::UnlinkAt::new(number(CWD), path.as_ptr()).flags(flags.bits().cast_signed());
-        Self::whole(opcode::UnlinkAt::CODE, unlink.build())
+        // SAFETY: the submission points to `path`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::UnlinkAt::CODE, unlink.build()) }
     }
 
     pub(crate) fn make_dir(path: &'a CStr, mode: u32) -> Self {
-        Self::whole(opcode::MkDirAt::CODE, opcode::MkDirAt::new(number(CWD), path.as_ptr()).mode(mode).build())
+        // SAFETY: the submission points to `path`, borrowed for `'a`.
+        unsafe {
+            Self::whole(opcode::MkDirAt::CODE, opcode::MkDirAt::new(number(CWD), path.as_ptr()).mode(mode).build())
+        }
     }
 
     pub(crate) fn link(from: &'a CStr, to: &'a CStr) -> Self {
         let here = number(CWD);
-        Self::whole(opcode::LinkAt::CODE, opcode::LinkAt::new(here, from.as_ptr(), here, to.as_ptr()).build())
+        // SAFETY: the submission points to `from` and `to`, borrowed for `'a`.
+        unsafe {
+            Self::whole(opcode::LinkAt::CODE, opcode::LinkAt::new(here, from.as_ptr(), here, to.as_ptr()).build())
+        }
     }
 
     pub(crate) fn symlink(target: &'a CStr, path: &'a CStr) -> Self {
         let link = opcode::SymlinkAt::new(number(CWD), target.as_ptr(), path.as_ptr());
-        Self::whole(opcode::SymlinkAt::CODE, link.build())
+        // SAFETY: the submission points to `target` and `path`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::SymlinkAt::CODE, link.build()) }
     }
 }

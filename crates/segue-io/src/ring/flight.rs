@@ -1,6 +1,6 @@
 //! One op that the kernel has, with the place for its result.
 //!
-//! `Ring::carry_out` makes a flight in the frame of the fiber that waits; the user data of the
+//! `Ring::fly` makes a flight in the frame of the fiber that waits; the user data of the
 //! completion has the flight's address.
 
 use segue_core::{Cancelled, Trigger, WaitsFor};

@@ -111,14 +111,19 @@ impl<'a> Request<'a> {
         Self { code, form, borrowed: PhantomData }
     }
 
-    /// A request with a submission that points to memory which is borrowed for `'a`, and to no
-    /// other.
-    pub(super) fn whole(code: u8, entry: Entry) -> Self {
+    /// A request with a finished submission.
+    ///
+    /// # Safety
+    /// The submission points to memory that is borrowed for `'a`, and to no other.
+    pub(super) unsafe fn whole(code: u8, entry: Entry) -> Self {
         Self::new(code, Form::Whole(entry))
     }
 
     /// The same, of a request that opens a descriptor.
-    pub(super) fn opens(code: u8, entry: Entry) -> Self {
+    ///
+    /// # Safety
+    /// As for [`whole`](Request::whole).
+    pub(super) unsafe fn opens(code: u8, entry: Entry) -> Self {
         Self::new(code, Form::Opens(entry))
     }
 
@@ -131,7 +136,8 @@ impl<'a> Request<'a> {
     /// Moves bytes into a socket.
     pub(crate) fn send(fd: BorrowedFd<'a>, from: &'a [u8]) -> Self {
         let send = opcode::Send::new(number(fd), from.as_ptr(), length(from.len())).flags(libc::MSG_NOSIGNAL);
-        Self::whole(opcode::Send::CODE, send.build())
+        // SAFETY: the submission points to `from`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Send::CODE, send.build()) }
     }
 
     /// Moves bytes out of a socket into several buffers. Nobody is asked for no bytes.
@@ -161,13 +167,15 @@ impl<'a> Request<'a> {
     /// Waits for readiness, to read or to write, or for the end or an error.
     pub(crate) fn ready(fd: BorrowedFd<'a>, writes: bool) -> Self {
         let events = if writes { libc::POLLOUT } else { libc::POLLIN };
-        Self::whole(opcode::PollAdd::CODE, opcode::PollAdd::new(number(fd), events as u32).build())
+        // SAFETY: a poll points to no memory.
+        unsafe { Self::whole(opcode::PollAdd::CODE, opcode::PollAdd::new(number(fd), events as u32).build()) }
     }
 
     /// Connects a new socket.
     pub(crate) fn connect(fd: BorrowedFd<'a>, to: &'a SockAddr) -> Self {
         let connect = opcode::Connect::new(number(fd), to.as_ptr().cast(), to.len());
-        Self::whole(opcode::Connect::CODE, connect.build())
+        // SAFETY: the submission points to the address in `to`, borrowed for `'a`.
+        unsafe { Self::whole(opcode::Connect::CODE, connect.build()) }
     }
 
     /// The number of its opcode.
