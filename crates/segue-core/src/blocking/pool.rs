@@ -1,8 +1,8 @@
 //! The threads on which blocking calls run: as many as are needed, up to a limit, and none after a
 //! while.
 //!
-//! Used by `blocking/mod.rs`, which submits calls, and by `thread/plain.rs`, which says when one of these
-//! threads waits.
+//! Used by `blocking/mod.rs`, which submits calls, and by `thread/plain.rs`, which says when one of
+//! these threads waits.
 //!
 //! # The idea
 //!

@@ -74,7 +74,8 @@ impl<'a> Request<'a> {
         let bytes = sum(&to[range.clone()]);
         let taken = &mut to[range];
         let read = opcode::Readv::new(number(file), taken.as_mut_ptr().cast(), taken.len() as u32).offset(at);
-        // SAFETY: the submission points to the slices in `to`, and these to their buffers, borrowed for `'a`.
+        // SAFETY: the submission points to the slices in `to`, and these to their buffers, all
+        // borrowed for `'a`.
         unsafe { Self::whole(opcode::Readv::CODE, transfer(read.build(), bytes)) }
     }
 
@@ -82,7 +83,8 @@ impl<'a> Request<'a> {
     pub(crate) fn write_vectored(file: BorrowedFd<'a>, from: &'a [IoSlice<'_>], at: u64) -> Self {
         let taken = &from[taken_at_once(from)];
         let write = opcode::Writev::new(number(file), taken.as_ptr().cast(), taken.len() as u32).offset(at);
-        // SAFETY: the submission points to the slices in `from`, and these to their buffers, borrowed for `'a`.
+        // SAFETY: the submission points to the slices in `from`, and these to their buffers, all
+        // borrowed for `'a`.
         unsafe { Self::whole(opcode::Writev::CODE, transfer(write.build(), sum(taken))) }
     }
 

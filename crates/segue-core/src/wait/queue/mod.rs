@@ -31,8 +31,8 @@
 //! **Cancellation**: the waiter's own thread cancels the trigger first and takes the node out
 //! second; between the two, a server finds the claim refused and goes on to the next node. So does
 //! a server that comes before that thread has looked, if the waiter's context is cancelled
-//! (`contract/refusal.rs`); such a waiter is resumed with those that are served, and then withdraws.
-//! So nothing is handed to a waiter that will not look.
+//! (`contract/refusal.rs`); such a waiter is resumed with those that are served, and then
+//! withdraws. So nothing is handed to a waiter that will not look.
 //!
 //! **The race to fear**: the slot is written after the waiter's frame is gone. This can't happen: a
 //! frame goes only after its node was taken out under the lock, and the slot is written under the
