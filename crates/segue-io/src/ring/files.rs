@@ -1,4 +1,4 @@
-//! The requests of files, and the room for what the kernel writes of a file.
+//! The requests of files, and the room in which the kernel describes a file.
 //!
 //! Made by `fs::calls`, flown by `fs::call::run`. They have no time limits, and the kernel may not
 //! be able to end one that has begun: then its completion is waited for, and its result is
@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
         unsafe { Self::opens(opcode::OpenAt2::CODE, opcode::OpenAt2::new(number(within), path.as_ptr(), how).build()) }
     }
 
-    /// Asks what is known of a name.
+    /// Asks for the metadata behind a name.
     pub(crate) fn stat(
         within: BorrowedFd<'a>,
         path: &'a CStr,
