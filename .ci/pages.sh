@@ -46,7 +46,7 @@ prose() { git ls-files 'crates/*/src/*.rs' 'examples/*.rs' 'docs/*.md' README.md
 # Prose names things again rather than pointing at them; the script says how that is measured. The
 # list .ci/words.todo has the files that do not yet: it may only shrink, and `WORDS_LEFT` with it.
 # After a rename, `words_todo` writes the list anew.
-WORDS_LEFT=14
+WORDS_LEFT=0
 words() {
     local planted fault good bad_line
     planted=$(mktemp -d)

@@ -27,7 +27,7 @@ unsafe fn read_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl 
         return through();
     }
     carry_out(|| {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         until_done(fd, Half::Read, |fd| unsafe { descriptor::try_read(fd, manner, iov, count) })
     })
 }
@@ -49,7 +49,7 @@ unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl
             || total(list()),
             |fd, moved| {
                 if moved == 0 {
-                    // SAFETY: by the contract of this function, as the crate's head has it.
+                    // SAFETY: by the contract of this function, at the head of the crate.
                     return unsafe { descriptor::try_write(fd, manner, false, iov, count) };
                 }
                 let rest = rest(list(), moved);
@@ -62,7 +62,7 @@ unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_read, fd, buf, count) };
     if !is_active() {
         return through();
@@ -74,18 +74,18 @@ unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: usize) -> isize {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readv(fd: c_int, iov: *const Slice, count: c_int) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_readv, fd, iov, count) };
     if !is_active() {
         return through();
     }
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { read_slices(fd, iov, count, through) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_write, fd, buf, count) };
     if !is_active() {
         return through();
@@ -102,18 +102,18 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, iov: *const Slice, count: c_int) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_writev, fd, iov, count) };
     if !is_active() {
         return through();
     }
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { write_slices(fd, iov, count, through) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __read_chk(fd: c_int, buf: *mut c_void, count: usize, room: usize) -> isize {
     check_room(count, room);
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { read(fd, buf, count) }
 }

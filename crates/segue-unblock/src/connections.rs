@@ -49,7 +49,7 @@ unsafe extern "C" fn accept4(
     length: *mut libc::socklen_t,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let call = |fd: c_int| unsafe { raw!(SYS_accept4, fd, addr, length, flags) };
     let listens = || option::<c_int>(fd, libc::SO_ACCEPTCONN) == Some(1);
     if !is_active() || does_not_block(fd) || !listens() {
@@ -121,7 +121,7 @@ unsafe fn write_address(peer: Option<SocketAddrAny>, addr: *mut libc::sockaddr, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept(fd: c_int, addr: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { accept4(fd, addr, length, 0) }
 }
 
@@ -146,14 +146,14 @@ unsafe fn address(addr: *const libc::sockaddr, length: libc::socklen_t) -> Optio
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: libc::socklen_t) -> c_int {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let call = |fd: c_int| unsafe { raw!(SYS_connect, fd, addr, length) };
     if !is_active() || does_not_block(fd) {
         return call(fd) as c_int;
     }
     // To set the peer of datagrams takes no time.
     let waits = matches!(option::<c_int>(fd, libc::SO_TYPE), Some(libc::SOCK_STREAM | libc::SOCK_SEQPACKET));
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let Some(to) = (unsafe { address(addr, length) }).filter(|to| waits && to.family() != libc::AF_UNSPEC as _) else {
         return call(fd) as c_int;
     };

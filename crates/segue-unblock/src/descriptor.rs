@@ -156,7 +156,7 @@ pub(crate) unsafe fn try_read(fd: c_int, manner: Manner, iov: *const libc::iovec
     }
     if manner == Manner::Socket {
         let mut header = header(iov, count as usize);
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return outcome(unsafe { raw!(SYS_recvmsg, fd, &raw mut header, libc::MSG_DONTWAIT) });
     }
     if !is_ready(fd, Half::Read) && !settings(fd).is_some_and(|settings| has_rules(&settings)) {
@@ -216,7 +216,7 @@ pub(crate) unsafe fn try_write(
     }
     if manner == Manner::Socket {
         let header = header(iov, count as usize);
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return outcome(unsafe { raw!(SYS_sendmsg, fd, &raw const header, flags) });
     }
     if !is_ready(fd, Half::Write) {

@@ -28,7 +28,7 @@ use std::ptr;
 /// The buffers of a message that the kernel has accepted.
 ///
 /// # Safety
-/// It was, and the list is there as long as this is used.
+/// The list was accepted, and is there as long as this is used.
 unsafe fn slices<'a>(message: *const libc::msghdr) -> &'a [libc::iovec] {
     // SAFETY: the kernel has read both.
     unsafe {
@@ -45,11 +45,11 @@ unsafe fn slices<'a>(message: *const libc::msghdr) -> &'a [libc::iovec] {
 /// As for `sendmsg`; if something was sent, the kernel has accepted the message.
 unsafe fn send_part(fd: c_int, message: *const libc::msghdr, sending: &Sending, moved: usize) -> Outcome {
     if moved == 0 {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return sending.attempt(0, |flags| unsafe { raw!(SYS_sendmsg, fd, message, flags) });
     }
     // Control data has gone with the first byte; a stream has no addresses.
-    // SAFETY: it was accepted.
+    // SAFETY: the list was accepted above, and stays in place.
     let rest = rest(unsafe { slices(message) }, moved);
     let part = header(rest.as_ptr(), rest.len());
     // SAFETY: parts of the caller's buffers.
@@ -59,7 +59,7 @@ unsafe fn send_part(fd: c_int, message: *const libc::msghdr, sending: &Sending, 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
     if !send_is_ours(fd, flags) {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { raw!(SYS_sendmsg, fd, message, flags) };
     }
     let sending = Sending::new(flags);
@@ -76,7 +76,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_i
 /// Whether descriptors have come with a message, or control data that there was no room for.
 ///
 /// # Safety
-/// The kernel has filled it.
+/// The kernel has filled the message.
 unsafe fn ends_a_receive(message: *const libc::msghdr) -> bool {
     // SAFETY: the kernel has written headers one behind the other, of the given lengths.
     unsafe {
@@ -142,22 +142,22 @@ unsafe fn receive_all(patience: &mut Patience, message: *mut libc::msghdr, flags
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
     if !receive_is_ours(fd, flags) || message.is_null() {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { raw!(SYS_recvmsg, fd, message, flags) };
     }
     carry_out(|| {
         if waits_for_all(fd, flags) {
             admit()?;
-            // SAFETY: by the contract of this function, as the crate's head has it.
+            // SAFETY: by the contract of this function, which stands at the head of the crate.
             return unsafe { receive_all(&mut Patience::new(fd), message, flags) };
         }
         let flags = flags | libc::MSG_DONTWAIT;
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         until_done(fd, Half::Read, |fd| outcome(unsafe { raw!(SYS_recvmsg, fd, message, flags) }))
     })
 }
 
-/// Moves messages one batch after the other, until all are moved or it fails; how many, if any.
+/// Moves messages one batch after the other, until all are moved or a call fails; how many, if any.
 /// `is_enough` and `attempt` get how many were moved before.
 #[track_caller]
 fn batches(
@@ -195,7 +195,7 @@ fn batches(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int {
     if !send_is_ours(fd, flags) {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { raw!(SYS_sendmmsg, fd, messages, count, flags) } as c_int;
     }
     let (sending, may_be_cut) = (Sending::new(flags), is_stream(fd));
@@ -237,7 +237,7 @@ unsafe extern "C" fn recvmmsg(
     // SAFETY: null, or there by the contract of this function.
     let limit = unsafe { timeout.as_ref() }.map(duration);
     if !receive_is_ours(fd, flags) || limit == Some(None) {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { raw!(SYS_recvmmsg, fd, messages, count, flags, timeout) } as c_int;
     }
     let wants_all = waits_for_all(fd, flags) && !messages.is_null();

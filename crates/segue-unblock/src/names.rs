@@ -104,10 +104,10 @@ unsafe extern "C" fn getaddrinfo(
         return libc::EAI_SYSTEM;
     };
     if !is_active() {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { real(node, service, hints, found) };
     }
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let question = unsafe { Question::new(node, service, hints) };
     let mut answer = 0;
     // A look-up that was interrupted is made again, unless the caller was cancelled.

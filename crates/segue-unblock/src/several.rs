@@ -128,7 +128,7 @@ fn epoll_of(wanted: impl Iterator<Item = (c_int, i16)>, deadline: Option<Instant
 unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) -> c_int {
     let look = |_| {
         let mut at_once = AT_ONCE;
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         outcome(unsafe { raw!(SYS_ppoll, fds, count, &raw mut at_once, ptr::null::<c_void>(), SIGNALS) })
     };
     let watch = |deadline| {
@@ -144,12 +144,12 @@ unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
     if is_active() && timeout != 0 {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { poll_until(fds, count, Limit::millis(timeout)) };
     }
     let mut limit = libc::timespec { tv_sec: (timeout / 1_000).into(), tv_nsec: (timeout % 1_000 * 1_000_000).into() };
     let limit = if timeout < 0 { ptr::null_mut() } else { &raw mut limit };
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { raw!(SYS_ppoll, fds, count, limit, ptr::null::<c_void>(), SIGNALS) as c_int }
 }
 
@@ -166,20 +166,20 @@ unsafe extern "C" fn ppoll(
         && mask.is_null()
         && let Some(limit) = Limit::timespec(timeout)
     {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { poll_until(fds, count, limit) };
     }
     // The kernel writes the rest, and the C library does not.
     let mut limit = timeout.copied();
     let limit = limit.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { raw!(SYS_ppoll, fds, count, limit, mask, SIGNALS) as c_int }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __poll_chk(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int, room: usize) -> c_int {
     check_room(count as usize, room / size_of::<libc::pollfd>());
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { poll(fds, count, timeout) }
 }
 
@@ -192,7 +192,7 @@ unsafe extern "C" fn __ppoll_chk(
     room: usize,
 ) -> c_int {
     check_room(count as usize, room / size_of::<libc::pollfd>());
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { ppoll(fds, count, timeout, mask) }
 }
 
@@ -204,7 +204,7 @@ unsafe extern "C" fn epoll_pwait(
     timeout: c_int,
     mask: *const libc::sigset_t,
 ) -> c_int {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let call =
         |epoll: c_int, timeout: c_int| unsafe { raw!(SYS_epoll_pwait, epoll, events, most, timeout, mask, SIGNALS) };
     if !is_active() || timeout == 0 || !mask.is_null() {
@@ -218,7 +218,7 @@ unsafe extern "C" fn epoll_pwait(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_wait(epoll: c_int, events: *mut libc::epoll_event, most: c_int, timeout: c_int) -> c_int {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { epoll_pwait(epoll, events, most, timeout, ptr::null()) }
 }
 
@@ -245,7 +245,7 @@ unsafe extern "C" fn select(
         Duration::from_secs(seconds).checked_add(Duration::from_micros(micros)).map(Limit::After)
     });
     let call = |timeout: *mut libc::timespec| {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         unsafe { raw!(SYS_pselect6, count, reads, writes, errors, timeout, ptr::null::<c_void>()) }
     };
     let (Some(limit), true) = (limit, count >= 0) else {

@@ -42,7 +42,7 @@ unsafe extern "C" fn nanosleep(time: *const libc::timespec, left: *mut libc::tim
     {
         return suspend(time);
     }
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { raw!(SYS_nanosleep, time, left) as c_int }
 }
 
@@ -63,7 +63,7 @@ unsafe extern "C" fn clock_nanosleep(
     }
     // It says what is wrong by its result, and leaves `errno` alone.
     let before = errno::get();
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let result = unsafe { raw!(SYS_clock_nanosleep, clock, flags, time, left) };
     let error = errno::get();
     errno::set(before);

@@ -63,7 +63,7 @@ impl Sending {
     }
 }
 
-/// Peeks until so many bytes are there, or no more will come; `attempt` peeks at what is there.
+/// Peeks until so many bytes are there, or no more will come; `attempt` peeks at the bytes so far.
 #[track_caller]
 pub(crate) fn peek_all(
     patience: &mut Patience,
@@ -77,7 +77,7 @@ pub(crate) fn peek_all(
         let seen = attempt(patience.fd());
         match seen {
             Ok(count) if is_over || count == 0 || count.cast_unsigned() >= total() => return seen,
-            // To wait for more is to pause: what is there makes the socket ready.
+            // To wait for more is to pause: the bytes so far make the socket ready.
             Ok(_) | Err(libc::EAGAIN) => {
                 if let Err(error) = patience.wait(Half::Read) {
                     return seen.map_err(|_| error);
@@ -98,7 +98,7 @@ unsafe extern "C" fn recvfrom(
     addr: *mut libc::sockaddr,
     addr_length: *mut libc::socklen_t,
 ) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_recvfrom, fd, buf, length, flags, addr, addr_length) };
     if !receive_is_ours(fd, flags) {
         return through();
@@ -123,14 +123,14 @@ unsafe extern "C" fn recvfrom(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, length: usize, flags: c_int) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { recvfrom(fd, buf, length, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, length: usize, room: usize, flags: c_int) -> isize {
     check_room(length, room);
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { recv(fd, buf, length, flags) }
 }
 
@@ -145,7 +145,7 @@ unsafe extern "C" fn __recvfrom_chk(
     addr_length: *mut libc::socklen_t,
 ) -> isize {
     check_room(length, room);
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { recvfrom(fd, buf, length, flags, addr, addr_length) }
 }
 
@@ -159,7 +159,7 @@ pub(crate) unsafe extern "C" fn sendto(
     addr_length: libc::socklen_t,
 ) -> isize {
     if !send_is_ours(fd, flags) {
-        // SAFETY: by the contract of this function, as the crate's head has it.
+        // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { raw!(SYS_sendto, fd, buf, length, flags, addr, addr_length) };
     }
     let sending = Sending::new(flags);
@@ -173,6 +173,6 @@ pub(crate) unsafe extern "C" fn sendto(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn send(fd: c_int, buf: *const c_void, length: usize, flags: c_int) -> isize {
-    // SAFETY: by the contract of this function, as the crate's head has it.
+    // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { sendto(fd, buf, length, flags, ptr::null(), 0) }
 }

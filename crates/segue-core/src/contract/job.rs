@@ -100,7 +100,7 @@ impl JobHeader {
         unsafe { (*header.as_ptr()).awaited.store(true, Ordering::Relaxed) };
     }
 
-    /// As [`Job::is_awaited`], for the work whose job was dropped.
+    /// As [`Job::is_awaited`], for work that has outlived its job.
     #[inline]
     #[must_use]
     pub fn is_awaited(&self) -> bool {
@@ -203,7 +203,7 @@ impl Job {
     /// Whether the maker waits for the job, and runs the work itself if the job is dropped: for a
     /// scheduler that can't start the job now.
     ///
-    /// A scheduler whose makers say so asks under the lock of the place where it keeps such jobs;
+    /// A scheduler with such makers asks under the lock of the place where it keeps such jobs;
     /// the maker [says so](JobHeader::set_awaited) before looking there. So one sees the other.
     #[inline]
     #[must_use]

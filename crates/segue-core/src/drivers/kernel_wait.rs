@@ -6,8 +6,8 @@
 //!
 //! Nobody knows whether such a wait ends: a peer may answer, or never. So the wait holds no clock.
 //! Waits are counted, so that a simulation which is open to the world lets its clock go with the
-//! real one meanwhile; and the fiber is marked, so that a report of a deadlock can name what stands
-//! outside.
+//! real one meanwhile; and the fiber is marked, so that a report of a deadlock can name the fibers
+//! that wait outside.
 
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
@@ -82,13 +82,13 @@ impl Drop for KernelWait {
 }
 
 impl Fiber {
-    /// Whether it waits for the kernel, in a simulation, which does not drive it. See
+    /// Whether the fiber waits for the kernel, in a simulation, which does not drive that. See
     /// [`kernel_wait`](crate::drivers::kernel_wait).
     pub fn waits_for_kernel(&self) -> bool {
         self.kernel_waits.get() > 0
     }
 
-    /// Counts one more wait for the kernel, or one less. A report is all that goes by it: so it may
+    /// Counts one more wait for the kernel, or one less. Reports alone go by the count: so it may
     /// be wrong where the future of a source is dropped in another fiber than polled it, or where
     /// there are hundreds.
     fn count_kernel_wait(&self, begins: bool) {

@@ -1,8 +1,8 @@
 //! Scopes of fibers that may fail: the first error, or panic, cancels the rest, and all are
 //! returned.
 //!
-//! Used by applications, through `try_scope` and `Builder`. `scope.rs` has what is true of all
-//! scopes, `spawn/failure.rs` what counts as a failure.
+//! Used by applications, through `try_scope` and `Builder`. `scope.rs` has the rules of all
+//! scopes, `spawn/failure.rs` those of failures.
 
 use crate::spawn::builder::Builder;
 use crate::spawn::failure::ScopeError;
@@ -61,7 +61,7 @@ impl<'scope, 'env> Deref for TryScope<'scope, 'env> {
 ///         let numbers: Vec<_> = words.iter().map(|word| s.spawn_try(|| word.parse::<u32>())).collect();
 ///         let mut sum = 0;
 ///         for number in numbers {
-///             // What a sibling's failure keeps from running is not there to be joined either.
+///             // A fiber that a sibling's failure keeps from running is not there to be joined either.
 ///             sum += number.join()??;
 ///         }
 ///         Ok::<_, Box<dyn Error + Send + Sync>>(sum)

@@ -1,7 +1,7 @@
 //! The caller, a fiber or a plain thread: looks at its header, gives up its turn, leaves its
 //! contexts.
 //!
-//! Used by everything that waits or spawns, and by schedulers whose fibers call code that blocks.
+//! Used by everything that waits or spawns, and by schedulers with fibers that call blocking code.
 #![allow(unsafe_code)] // The current header is reached by its address.
 
 use crate::chain::barrier;

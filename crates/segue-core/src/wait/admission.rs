@@ -108,7 +108,7 @@ pub(crate) fn begin_turn_of_thread() {
 }
 
 impl Fiber {
-    /// Takes one operation off what it may begin in this turn; answers whether there was one left.
+    /// Takes one operation off the budget of this turn; answers whether there was one left.
     #[inline]
     #[must_use]
     pub(crate) fn spend(&self) -> bool {

@@ -45,7 +45,7 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
     }
     let own = map()?;
     if let Err(error) = OWN.keep(own) {
-        // SAFETY: it was just made, and the kernel does not know it.
+        // SAFETY: the stack was just made, and is unknown to the kernel.
         unsafe { unmap(own) };
         return Err(error);
     }
@@ -76,7 +76,7 @@ fn map() -> io::Result<NonNull<AlternateStack>> {
     match sys::make_accessible(start(own)..start(own) + size()) {
         Ok(()) => Ok(own),
         Err(error) => {
-            // SAFETY: it was just reserved, and nobody knows it.
+            // SAFETY: the memory was just reserved, and nobody else has the address.
             unsafe { unmap(own) };
             Err(error)
         }
@@ -84,7 +84,7 @@ fn map() -> io::Result<NonNull<AlternateStack>> {
 }
 
 /// # Safety
-/// It comes from [`map`], and nobody uses the stack any more.
+/// The stack comes from [`map`], and nobody uses the stack any more.
 unsafe fn unmap(own: NonNull<AlternateStack>) {
     // SAFETY: `map` has reserved so much there, and nobody uses the memory, as the contract says.
     unsafe { sys::unmap(own.cast(), sys::page_size() + size()) };
@@ -120,10 +120,10 @@ impl Kept for AlternateStack {
             let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: libc::SIGSTKSZ };
             // SAFETY: disables the stack of this thread, which has kept the pointer.
             if unsafe { libc::sigaltstack(&none, ptr::null_mut()) } != 0 {
-                return; // In use: leave it mapped.
+                return; // In use: the stack stays mapped.
             }
         }
-        // SAFETY: it is no stack of this thread any more, which alone has used it.
+        // SAFETY: this thread alone has used the stack, and has another one now.
         unsafe { unmap(own) };
     }
 }

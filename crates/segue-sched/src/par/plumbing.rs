@@ -281,7 +281,7 @@ where
     }
 }
 
-/// Calls `f` with the worker whose fiber calls this, if there is one. Whenever `f` goes on, this
+/// Calls `f` with the worker of the calling fiber, if there is one. Whenever `f` goes on, this
 /// fiber is on the same worker.
 #[inline]
 fn with_worker<R>(f: impl FnOnce(Option<&Common>) -> R) -> R {

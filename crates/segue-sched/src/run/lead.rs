@@ -41,7 +41,7 @@ pub(crate) fn with_family<R>(f: impl FnOnce(&Family) -> R) -> R {
     barrier(WaitsFor::new("the run of a scheduler"), || {
         // SAFETY: the family is dropped here, inside of the contexts in which it was made, and
         // across which nothing is captured. There are no members by then: `Family::job` makes them,
-        // by whose contract the family is completed.
+        // and by the contract of that function the family is completed.
         let family = unsafe { Family::of_caller() };
         f(&family)
     })

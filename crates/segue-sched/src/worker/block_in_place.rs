@@ -8,7 +8,7 @@
 //! take them; closures that were sent to this worker go to the shelf for all, and so do those that
 //! are sent meanwhile. The mark and the shelf of sent closures are under one lock, so that no
 //! closure is sent there unseen. Its other fibers stay, and wait for its return. Its timers and its
-//! driver stay, too; for what others wait for there, another thread looks after them
+//! driver stay, too; for the waits of others there, another thread looks after them
 //! (`timers/late.rs` of `segue-core`, `outsiders.rs` of `segue-io`).
 //!
 //! A monitor leaves this worker alone: it blocks on purpose. A shutdown's report has the word of
