@@ -102,7 +102,8 @@ impl StackArena {
             ));
         }
         let first = *fresh;
-        let made = self.region.prepare(first, left.min(want as u32))?;
+        // SAFETY: no stack has one of these numbers yet: under this lock they leave `fresh`.
+        let made = unsafe { self.region.prepare(first, left.min(want as u32))? };
         *fresh += made;
         out.extend((first..first + made).rev().map(|number| self.own(number)));
         Ok(())
@@ -116,8 +117,9 @@ impl StackArena {
     /// Takes back stacks; their memory goes to the kernel.
     pub(crate) fn take_back_cold(&self, stacks: impl Iterator<Item = Stack>) {
         let numbers: Vec<u32> = stacks.map(Stack::into_number).collect();
-        // Without the lock: this is the slow part, and nobody else knows these numbers.
-        self.region.release(&numbers);
+        // Without the lock: this is the slow part.
+        // SAFETY: the stacks were owned, and are gone: nobody else knows their numbers.
+        unsafe { self.region.release(&numbers) };
         self.slots().cold.extend(numbers);
     }
 
@@ -130,7 +132,8 @@ impl StackArena {
         if many > self.layout.keep_warm.max(64) {
             let old: Vec<u32> = slots.warm.drain(..many / 2).collect();
             drop(slots);
-            self.region.release(&old);
+            // SAFETY: the numbers have left the list, and nobody else knows them.
+            unsafe { self.region.release(&old) };
             self.slots().cold.extend(old);
         }
     }

@@ -73,7 +73,8 @@ struct AlternateStack;
 
 fn map() -> io::Result<NonNull<AlternateStack>> {
     let own = sys::reserve(sys::page_size() + size())?.cast();
-    match sys::make_accessible(start(own)..start(own) + size()) {
+    // SAFETY: the range lies in the new reservation, behind the guard page.
+    match unsafe { sys::make_accessible(start(own)..start(own) + size()) } {
         Ok(()) => Ok(own),
         Err(error) => {
             // SAFETY: the memory was just reserved, and nobody else has the address.

@@ -128,34 +128,50 @@ impl Region {
     ///
     /// Called under the arena's lock. After an error nothing is lost: the same slots are prepared
     /// again later.
-    pub fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
-        let made = self.make_usable(first, count)?;
+    ///
+    /// # Safety
+    /// These slots were never used, and nobody uses them before this returns.
+    pub unsafe fn prepare(&self, first: u32, count: u32) -> io::Result<u32> {
+        // SAFETY: nobody uses these slots, as the contract says.
+        let made = unsafe { self.make_usable(first, count)? };
         self.entry.prepared.store(first + made, Relaxed);
         Ok(made)
     }
 
-    fn make_usable(&self, first: u32, count: u32) -> io::Result<u32> {
+    /// # Safety
+    /// As for [`prepare`](Region::prepare).
+    unsafe fn make_usable(&self, first: u32, count: u32) -> io::Result<u32> {
         if !self.mprotect.load(Relaxed) {
             let start = self.slot(first);
-            sys::make_accessible(start..start + count as usize * self.layout.stride)
+            let all = start..start + count as usize * self.layout.stride;
+            // SAFETY: the slots lie in the reservation, and nobody uses them: so nobody relies on
+            // their guards yet.
+            unsafe { sys::make_accessible(all.clone()) }
                 .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
-            match self.install_guards(first, count) {
+            // SAFETY: as above, nobody uses these slots.
+            match unsafe { self.install_guards(first, count) } {
                 Ok(()) => return Ok(count),
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.mprotect.store(true, Relaxed),
                 Err(error) => return Err(explain(error, "cannot install the guards of stacks")),
             }
-            sys::make_inaccessible(start..start + count as usize * self.layout.stride)
-                .map_err(|error| explain(error, "cannot guard stacks"))?;
+            // SAFETY: as above, nobody uses these slots.
+            unsafe { sys::make_inaccessible(all) }.map_err(|error| explain(error, "cannot guard stacks"))?;
         }
-        self.prepare_by_mprotect(first, count)
+        // SAFETY: as above, nobody uses these slots.
+        unsafe { self.prepare_by_mprotect(first, count) }
     }
 
-    fn install_guards(&self, first: u32, count: u32) -> io::Result<()> {
+    /// # Safety
+    /// As for [`prepare`](Region::prepare).
+    unsafe fn install_guards(&self, first: u32, count: u32) -> io::Result<()> {
         let mut ranges = (first..first + count).map(|number| self.guard(number));
-        sys::advise_all::<BATCH>(&mut ranges, sys::GUARD_INSTALL)
+        // SAFETY: guards lie in the reservation, and nobody uses their slots.
+        unsafe { sys::advise_all::<BATCH>(&mut ranges, sys::GUARD_INSTALL) }
     }
 
-    fn prepare_by_mprotect(&self, first: u32, count: u32) -> io::Result<u32> {
+    /// # Safety
+    /// As for [`prepare`](Region::prepare).
+    unsafe fn prepare_by_mprotect(&self, first: u32, count: u32) -> io::Result<u32> {
         let mut granted = 0;
         let counted = MPROTECTED.try_update(Relaxed, Relaxed, |used| {
             granted = MPROTECT_LIMIT.saturating_sub(used).min(count as usize);
@@ -173,7 +189,8 @@ impl Region {
         }
         for done in 0..granted {
             let slot = self.bounds(first + done as u32).expect("a native stack has bounds");
-            if let Err(error) = sys::make_accessible(slot) {
+            // SAFETY: the bounds of a slot leave out the guard, and nobody uses the slot.
+            if let Err(error) = unsafe { sys::make_accessible(slot) } {
                 MPROTECTED.fetch_sub(granted - done, Relaxed);
                 self.mprotected.fetch_add(done, Relaxed);
                 if done > 0 {
@@ -189,13 +206,16 @@ impl Region {
         Ok(granted as u32)
     }
 
-    /// Gives the memory of these slots back to the kernel. Nobody uses them; they read as zeros
-    /// afterwards.
-    pub fn release(&self, slots: &[u32]) {
+    /// Gives the memory of these slots back to the kernel. They read as zeros afterwards.
+    ///
+    /// # Safety
+    /// The slots are prepared, and nobody uses them until this has returned.
+    pub unsafe fn release(&self, slots: &[u32]) {
         let mut ranges = slots.iter().map(|&number| self.bounds(number).expect("a native stack has bounds"));
         // A failure leaves memory where it is, which is no fault: memory is only ever read after a
         // write.
-        let _ = sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED);
+        // SAFETY: the slots lie in the reservation, and nobody uses them, as the contract says.
+        let _ = unsafe { sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED) };
     }
 }
 

@@ -64,21 +64,28 @@ pub(super) unsafe fn unmap(start: NonNull<u8>, size: usize) {
 }
 
 /// Makes part of a reservation readable and writable.
-pub(super) fn make_accessible(range: Range<usize>) -> io::Result<()> {
-    // SAFETY: within a reservation of ours, where nobody relies on a fault but for the guards,
-    // which are not passed.
+///
+/// # Safety
+/// The range lies in a [`reserve`]d one, and nobody relies on a fault there.
+pub(super) unsafe fn make_accessible(range: Range<usize>) -> io::Result<()> {
+    // SAFETY: the range is reserved, and has no guard, as the contract says.
     check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_READ | libc::PROT_WRITE) })
 }
 
-/// Makes part of a reservation inaccessible that nobody uses.
-pub(super) fn make_inaccessible(range: Range<usize>) -> io::Result<()> {
-    // SAFETY: within a reservation of ours; slots not handed out yet.
+/// Makes part of a reservation inaccessible.
+///
+/// # Safety
+/// The range lies in a [`reserve`]d one, and nobody uses the memory.
+pub(super) unsafe fn make_inaccessible(range: Range<usize>) -> io::Result<()> {
+    // SAFETY: the range is reserved, and nobody uses the memory, as the contract says.
     check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_NONE) })
 }
 
-/// Applies an advice to all ranges, which lie in reservations of ours and which nobody uses, `N` to
-/// a system call.
-pub(super) fn advise_all<const N: usize>(
+/// Applies an advice to all ranges, `N` to a system call.
+///
+/// # Safety
+/// The ranges lie in [`reserve`]d ones, and nobody uses the memory.
+pub(super) unsafe fn advise_all<const N: usize>(
     ranges: &mut dyn Iterator<Item = Range<usize>>,
     advice: c_int,
 ) -> io::Result<()> {
@@ -93,9 +100,12 @@ pub(super) fn advise_all<const N: usize>(
             return Ok(());
         }
         let batch = &batch[..count];
-        if !advise_batch(batch, advice) {
-            for range in batch {
-                advise_one(range, advice)?;
+        // SAFETY: the ranges are reserved and unused, by the contract of this function.
+        unsafe {
+            if !advise_batch(batch, advice) {
+                for range in batch {
+                    advise_one(range, advice)?;
+                }
             }
         }
         if count < N {
@@ -104,10 +114,11 @@ pub(super) fn advise_all<const N: usize>(
     }
 }
 
-fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
+/// # Safety
+/// As for [`advise_all`].
+unsafe fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
     loop {
-        // SAFETY: the range lies in a reservation of ours and nobody uses that range (contract of
-        // `advise_all`).
+        // SAFETY: the range is reserved, and nobody uses the memory, as the contract says.
         match check(unsafe { libc::madvise(range.iov_base, range.iov_len, advice) }) {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
             result => return result,
@@ -117,13 +128,16 @@ fn advise_one(range: &libc::iovec, advice: c_int) -> io::Result<()> {
 
 /// All ranges in one system call; `false` if the kernel did only a part, and the caller goes on one
 /// by one. Both advices may be repeated.
-fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
+///
+/// # Safety
+/// As for [`advise_all`].
+unsafe fn advise_batch(batch: &[libc::iovec], advice: c_int) -> bool {
     if batch.len() < 2 {
         return false;
     }
     let total: usize = batch.iter().map(|range| range.iov_len).sum();
-    // SAFETY: the vector is valid for reads, its ranges lie in reservations of ours, and nobody
-    // uses them.
+    // SAFETY: the vector is valid for reads; its ranges are reserved and unused, as the contract
+    // says.
     let done = unsafe { libc::syscall(libc::SYS_process_madvise, PIDFD_SELF, batch.as_ptr(), batch.len(), advice, 0) };
     done == total as libc::c_long
 }

@@ -1,6 +1,7 @@
 //! Slots without memory: a stack is a token here, the thread has the stack.
 //!
 //! Used by [`StackArena`](crate::StackArena) alone.
+#![allow(unsafe_code)] // The contracts are those of the native host.
 
 use std::io;
 use std::num::NonZero;
@@ -31,9 +32,13 @@ impl Region {
         None
     }
 
-    pub fn prepare(&self, _first: u32, count: u32) -> io::Result<u32> {
+    /// # Safety
+    /// None, on this host; the native one has a contract.
+    pub unsafe fn prepare(&self, _first: u32, count: u32) -> io::Result<u32> {
         Ok(count)
     }
 
-    pub fn release(&self, _slots: &[u32]) {}
+    /// # Safety
+    /// None, on this host; the native one has a contract.
+    pub unsafe fn release(&self, _slots: &[u32]) {}
 }
