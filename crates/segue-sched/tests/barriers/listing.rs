@@ -271,7 +271,6 @@ const NONE: &[In] = &[
     In("segue-io: trait Connectionless", "sealed: there are five protocols"),
     In("segue-io: trait Local", "sealed: there are five protocols"),
     In("segue-io: trait Wire", "sealed: there are five protocols"),
-    In("segue-io: trait Connects", "sealed: there are five protocols"),
     In("segue-io: trait Family", "sealed: there are two"),
     In("segue-fiber: trait Clauses", "sealed: Handler's methods make them"),
     In("segue-fiber: trait Clause", "sealed: Handler's methods make them"),
