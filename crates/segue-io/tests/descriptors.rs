@@ -113,11 +113,10 @@ fn drivers_and_the_streams_that_outlive_them_leave_nothing_behind() {
                 enlist(&streams.0);
                 streams
             });
-            // The driver's descriptors stay as long as a stream is registered there: beside the two
-            // of the streams. What was open before may have gone meanwhile.
+            // The two of the streams are all that is left. Descriptors from before may have gone.
             let with = open();
             drop(streams);
-            assert!(with > open() + 2, "of {with} only {} are left: the driver was gone before its streams", open());
+            assert!(with >= open() + 2, "a stream had gone before its drop: {with}, and {} then", open());
             assert!(open() <= before, "descriptors stay open: {} after {before}", open());
         }
     }
