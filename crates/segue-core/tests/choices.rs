@@ -37,7 +37,8 @@ fn of_those_that_are_ready_each_is_taken_as_often() {
 
 /// How often the first of two that are ready was taken, of 100: each is given its message back.
 fn share_of_the_first(draws: usize, ready: [&Mailbox<usize>; 2], mut choose: impl FnMut() -> usize) -> usize {
-    let draws = if cfg!(miri) { 200 } else { draws };
+    // Miri looks at the memory, and not at the shares.
+    let draws = if cfg!(miri) { 10 } else { draws };
     (0..2).for_each(|n| ready[n].leave(n));
     let mut first = 0;
     for _ in 0..draws {
@@ -52,7 +53,7 @@ fn share_of_the_first(draws: usize, ready: [&Mailbox<usize>; 2], mut choose: imp
 #[test]
 fn two_that_are_ready_have_the_same_chance_wherever_the_idle_ones_stand() {
     let all: [Mailbox<usize>; 40] = std::array::from_fn(|_| Mailbox::new());
-    let fair = if cfg!(miri) { 30..=70 } else { 45..=55 };
+    let fair = if cfg!(miri) { 0..=100 } else { 45..=55 };
     // Idle ones before the two, behind them, and between them.
     for [a, b] in [[10, 11], [0, 1], [3, 11]] {
         let ready = [&all[a], &all[b]];
