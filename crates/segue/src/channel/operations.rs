@@ -121,8 +121,8 @@ pub(super) struct ReceiveBlock<'a, T> {
     pub(super) shared: &'a Shared<T>,
     /// Comes before the values in the buffer.
     pub(super) block: &'a mut Blocks<T>,
-    /// Of a receiver that is going to wait, if there is nothing. The receiver is going to wait if
-    /// there is nothing: no other arm may be ready.
+    /// Whether the receiver will wait if there is nothing: a receive that is an arm of a choice may
+    /// not, as another arm may be ready.
     pub(super) is_patient: bool,
 }
 
