@@ -57,13 +57,18 @@ pub fn on_two_workers<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
 /// Runs a test on plain threads, on fibers whose workers have no driver, and on fibers over each
 /// backend.
 pub fn everywhere(test: impl Fn()) {
-    guarded("plain threads", &test);
+    everywhere_by(&test);
+}
+
+/// Compiled once, whatever the closures of a test program.
+fn everywhere_by(test: &dyn Fn()) {
+    guarded("plain threads", test);
     guarded("fibers without a driver", || {
-        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(&test).unwrap();
+        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
     });
     for backend in BACKENDS {
-        on_one_worker(backend, &test);
-        on_two_workers(backend, &test);
+        on_one_worker(backend, test);
+        on_two_workers(backend, test);
     }
 }
 

@@ -26,28 +26,40 @@ pub const fn scaled(full: usize, stand_in: usize) -> usize {
 /// on.
 #[track_caller]
 pub fn everywhere(body: impl Fn() + Send + Sync) {
+    simulated(&body);
+    on_real_schedulers(body);
+}
+
+/// Compiled once, whatever the closures of a test program.
+#[track_caller]
+fn simulated(body: &(dyn Fn() + Send + Sync)) {
     for seed in 0..scaled(20, 4) as u64 {
         println!("on the simulator with seed {seed}");
-        Sim::new(seed).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
+        Sim::new(seed).run(body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
     }
-    on_real_schedulers(body);
 }
 
 /// As [`everywhere`], without the simulator: for bodies that wait for other threads or for the real
 /// clock.
 #[track_caller]
 pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
+    really(&body);
+}
+
+/// Compiled once, whatever the closures of a test program.
+#[track_caller]
+fn really(body: &(dyn Fn() + Send + Sync)) {
     for workers in [1, 2] {
         println!("on {workers} workers, first in first out");
-        Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
+        Builder::new().workers(workers).run_with(Fifo::default, body).unwrap();
         println!("on {workers} workers that steal");
-        Builder::new().workers(workers).run(&body).unwrap();
+        Builder::new().workers(workers).run(body).unwrap();
         println!("in a pool of {workers}");
-        pool(workers).run(&body).unwrap();
+        pool(workers).run(body).unwrap();
     }
     for (name, make) in other_policies() {
         println!("on 2 workers, {name}");
-        Builder::new().workers(2).run_with(make, &body).unwrap();
+        Builder::new().workers(2).run_with(make, body).unwrap();
     }
 }
 

@@ -46,13 +46,18 @@ pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
 
 /// Runs a test on one worker and on two, over each driver; and on one without a driver.
 pub fn everywhere(test: impl Fn()) {
+    everywhere_by(&test);
+}
+
+/// Compiled once, whatever the closures of a test program.
+fn everywhere_by(test: &dyn Fn()) {
     guarded("no driver", || {
-        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(&test).unwrap();
+        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
     });
     for backend in BACKENDS {
-        on_one_worker(backend, &test);
+        on_one_worker(backend, test);
         guarded(("two workers", backend), || {
-            Builder::new().workers(2).park(move || DriverPark::with(backend)).run(&test).unwrap();
+            Builder::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap();
         });
     }
 }

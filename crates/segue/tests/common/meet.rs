@@ -27,6 +27,11 @@ pub fn pool(workers: usize) -> Pool {
 /// Runs `body` as the first fiber of a simulation for each of so many seeds. What is printed names
 /// the one that it failed on.
 pub fn simulated(seeds: u64, body: impl Fn(u64)) {
+    simulated_by(seeds, &body);
+}
+
+/// Compiled once, whatever the closures of a test program.
+fn simulated_by(seeds: u64, body: &dyn Fn(u64)) {
     for seed in 0..seeds {
         println!("on the simulator with seed {seed}");
         Sim::new(seed).run(|| body(seed)).unwrap_or_else(|deadlock| panic!("{deadlock}"));
@@ -36,17 +41,22 @@ pub fn simulated(seeds: u64, body: impl Fn(u64)) {
 /// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed
 /// on.
 pub fn everywhere(body: impl Fn() + Send + Sync) {
+    everywhere_by(&body);
+}
+
+/// Compiled once, whatever the closures of a test program.
+fn everywhere_by(body: &(dyn Fn() + Send + Sync)) {
     simulated(20, |_| body());
     for workers in [1, 2] {
         println!("on {workers} workers");
-        segue::sched::Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
-        segue::sched::Builder::new().workers(workers).run(&body).unwrap();
-        segue::runtime().workers(workers).run(&body).unwrap();
-        pool(workers).run(&body).unwrap();
+        segue::sched::Builder::new().workers(workers).run_with(Fifo::default, body).unwrap();
+        segue::sched::Builder::new().workers(workers).run(body).unwrap();
+        segue::runtime().workers(workers).run(body).unwrap();
+        pool(workers).run(body).unwrap();
     }
     println!("under other policies");
-    segue::sched::Builder::new().workers(2).run_with(RoundRobin::default, &body).unwrap();
-    segue::sched::Builder::new().workers(2).run_with(ByPriority::strict, &body).unwrap();
+    segue::sched::Builder::new().workers(2).run_with(RoundRobin::default, body).unwrap();
+    segue::sched::Builder::new().workers(2).run_with(ByPriority::strict, body).unwrap();
     println!("on plain threads");
     body();
 }
@@ -54,8 +64,12 @@ pub fn everywhere(body: impl Fn() + Send + Sync) {
 /// Runs `body(n)` for each `n` below `count` at once: as fibers, as tasks, and as plain threads, in
 /// turn. Not for the simulator, whose world is closed.
 pub fn mixed(count: usize, body: impl Fn(usize) + Sync) {
+    mixed_by(count, &body);
+}
+
+/// Compiled once, whatever the closures of a test program.
+fn mixed_by(count: usize, body: &(dyn Fn(usize) + Sync)) {
     let (a, b) = (pool(1), pool(2));
-    let body = &body;
     std::thread::scope(|threads| {
         for n in 0..count {
             let (a, b) = (&a, &b);
