@@ -32,18 +32,16 @@ interpret() {
 }
 
 miri_choices() {
-    interpret "" -p segue-core \
-        --test choices --test chained_wakers --test combinators --test rendezvous_choices \
-        --test planted_choices --test cancellation --test tokens --test merges --test nacks
+    interpret "" -p segue-core --test waits -- \
+        choices:: chained_wakers:: combinators:: cancellation:: tokens:: merges:: nacks::
 }
 
 miri_others() {
-    interpret "" -p segue-core \
-        --test futures --test hostile --test hostile_wakers --test lying_operations \
-        --test wait_queue --test handles --test future_sources --test fiber_locals
-    interpret "" -p segue-fiber --features threads --test generators --test multi --test effects_ended
-    # Here equal constants lie at several places.
-    interpret "" -p segue-fiber --features threads --test effects -- of_two_clauses
+    interpret "" -p segue-core --test waits --test spawn -- \
+        futures:: hostile lying_operations:: wait_queue:: future_sources:: handles:: fiber_locals::
+    # Of `effects`: here equal constants lie at several places.
+    interpret "" -p segue-fiber --features threads --test handlers -- \
+        generators:: multi:: effects_ended:: of_two_clauses
     interpret "-Zmiri-many-seeds=0..4" -p segue-sched --features threads --test miri -- miri_hosts::
     # An address is used again as often as can be: so a pointer to what lay there before shows.
     interpret "-Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" -p segue-sched --features threads \
@@ -59,16 +57,14 @@ tsan() {
     local test="cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu"
     export RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 CARGO_TARGET_DIR="$target/tsan"
     # Ten thousand frames are more than the sanitizer's own stack of calls has room for.
-    $test -p segue-core --test futures --test choices --test rendezvous_choices --test cancellation \
-        --test tokens -- --skip a_tree_ten
+    $test -p segue-core --test waits -- futures:: choices:: cancellation:: tokens:: \
+        --skip a_tree_ten --skip planted_choices::
     $test -p segue-sched --features threads --test shutdown --test miri
     $test -p segue-sched --features threads --test worker --test run --test tasks -- \
         cancelling:: composing:: orphans::
-    $test -p segue --no-default-features --features sched,threads --test mvar \
-        --test mvar_conservation --test mutex --test semaphore --test rwlock --test condvar \
-        --test notifications --test latches --test promises \
-        --test broadcast --test broadcast_conservation --test watch \
-        --test channel --test channel_front --test channel_delivery --test channel_reserve --test select
+    $test -p segue --no-default-features --features sched,threads --test sync --test channel --test choice -- \
+        mvar mutex:: semaphore:: rwlock:: condvar:: notifications:: latches:: promises:: \
+        broadcast watch:: channel:: channel_front:: channel_delivery:: channel_reserve:: select::
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 

@@ -1,7 +1,7 @@
 //! A pool of connections, tested under many schedules: one that has a race, which is found and
 //! named, and one without, which passes all of them.
 //!
-//! The same as tests: `crates/segue/tests/connection_pool.rs`.
+//! The same as tests: `crates/segue/tests/sync/connection_pool.rs`.
 
 use segue::sched::Explore;
 use segue::sync::{Mutex, Permit, Semaphore};

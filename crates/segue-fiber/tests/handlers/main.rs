@@ -1,0 +1,7 @@
+//! Effects, generators, and continuations that run several times.
+
+mod effects;
+mod effects_ended;
+mod effects_far;
+mod generators;
+mod multi;
