@@ -315,6 +315,20 @@ impl Restore {
     pub unsafe fn new() -> Self {
         Self(top())
     }
+
+    /// As [`new`](Self::new), with another frame as the top until the drop.
+    ///
+    /// # Safety
+    /// As for `new`; and the frame, and those around, are in place until the drop.
+    #[inline]
+    #[must_use]
+    pub(crate) unsafe fn inside(frame: *const Frame) -> Self {
+        // SAFETY: as the caller promises.
+        let restore = unsafe { Self::new() };
+        // SAFETY: as the caller promises.
+        unsafe { set_top(frame) };
+        restore
+    }
 }
 
 impl Drop for Restore {
@@ -323,19 +337,6 @@ impl Drop for Restore {
         // SAFETY: the top was in place, and is, as the maker of this promises.
         unsafe { set_top(self.0) };
     }
-}
-
-/// Runs `f` inside of a frame.
-///
-/// # Safety
-/// The frame, and those around, are in place until this returns.
-#[inline]
-pub(crate) unsafe fn inside<R>(frame: *const Frame, f: impl FnOnce() -> R) -> R {
-    // SAFETY: the present top is in place until `f` has ended.
-    let _restore = unsafe { Restore::new() };
-    // SAFETY: as the caller promises.
-    unsafe { set_top(frame) };
-    f()
 }
 
 /// The obstacle between the top and a frame further out.
@@ -393,6 +394,18 @@ impl Barrier {
     pub fn what(&self) -> WaitsFor {
         self.what
     }
+
+    /// Puts a barrier into the chain, until the guard is dropped.
+    ///
+    /// # Safety
+    /// The room is in place until then.
+    #[cold]
+    #[inline(never)]
+    unsafe fn link(what: WaitsFor, room: &mut MaybeUninit<Self>) -> Restore {
+        let barrier: *const Self = room.write(Self { frame: Frame::marked(BARRIER), what });
+        // SAFETY: as the caller promises.
+        unsafe { Restore::inside(barrier.cast()) }
+    }
 }
 
 /// Runs `f`, which is foreign code that an operation calls: a waker, a hook, a closure, a drop.
@@ -402,15 +415,13 @@ impl Barrier {
 /// everywhere.
 #[inline(always)]
 pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
-    if top().is_null() { f() } else { behind(what, f) }
-}
-
-#[cold]
-#[inline(never)]
-fn behind<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
-    let barrier = Barrier { frame: Frame::marked(BARRIER), what };
-    // SAFETY: the guard is dropped at the end of this function.
-    unsafe { inside((&raw const barrier).cast(), f) }
+    if top().is_null() {
+        return f();
+    }
+    let mut room = MaybeUninit::uninit();
+    // SAFETY: the room is in place until the guard is dropped, at the end of this function.
+    let _linked = unsafe { Barrier::link(what, &mut room) };
+    f()
 }
 
 /// A handler for inheritance by computations that start inside and end before the handler does.
@@ -456,7 +467,8 @@ pub unsafe fn share<R>(handler: *const Frame, f: impl FnOnce() -> R) -> R {
     let next = unsafe { heritage_from((*handler).parent.get()) };
     let shared = Shared { frame: Frame::marked(SHARED), handler, next };
     // SAFETY: the guard is dropped at the end of this function.
-    unsafe { inside((&raw const shared).cast(), f) }
+    let _restore = unsafe { Restore::inside((&raw const shared).cast()) };
+    f()
 }
 
 /// The heritage that a join or a scope that is opened here may hand down.
@@ -504,6 +516,18 @@ impl Inherited {
     pub fn heritage(&self) -> Heritage {
         self.heritage
     }
+
+    /// Starts a chain with what is inherited, until the guard is dropped.
+    ///
+    /// # Safety
+    /// The room is in place until then.
+    #[cold]
+    #[inline(never)]
+    unsafe fn link(heritage: Heritage, room: &mut MaybeUninit<Self>) -> Restore {
+        let inherited: *const Self = room.write(Self { frame: Frame::marked(INHERITED), heritage });
+        // SAFETY: as the caller promises.
+        unsafe { Restore::inside(inherited.cast()) }
+    }
 }
 
 /// Runs `f` so that `f` sees the inherited handlers.
@@ -513,13 +537,11 @@ impl Inherited {
 /// without it.
 #[inline(always)]
 pub unsafe fn inherit<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
-    #[cold]
-    #[inline(never)]
-    unsafe fn behind<R>(heritage: Heritage, f: impl FnOnce() -> R) -> R {
-        let inherited = Inherited { frame: Frame::marked(INHERITED), heritage };
-        // SAFETY: the guard is dropped at the end of this function.
-        unsafe { inside((&raw const inherited).cast(), f) }
+    if heritage.0.is_null() {
+        return f();
     }
-    // SAFETY: as the caller promises.
-    if heritage.0.is_null() { f() } else { unsafe { behind(heritage, f) } }
+    let mut room = MaybeUninit::uninit();
+    // SAFETY: the room is in place until the guard is dropped, at the end of this function.
+    let _linked = unsafe { Inherited::link(heritage, &mut room) };
+    f()
 }

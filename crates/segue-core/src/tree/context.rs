@@ -109,7 +109,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use surrounding::enter_surrounded;
+use surrounding::Entered;
 
 /// The context is cancelled.
 const CANCELLED: u8 = ContextHead::CANCELLED;
@@ -715,14 +715,30 @@ fn run_in_shield<R>(shield: Option<Arc<Context>>, f: impl FnOnce() -> R) -> R {
 #[inline]
 pub(crate) fn enter<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
     if !top().is_null() {
-        return enter_surrounded(context, f);
+        let mut room = MaybeUninit::uninit();
+        // SAFETY: room and context are in place until the guard is dropped, on the next line.
+        let _leave = unsafe { Entered::enter(context, &mut room) };
+        return f();
     }
     let context = context.map_or(ptr::null(), Context::head_of);
     // SAFETY: `context` is borrowed until `_leave` has entered the one before.
-    let before = unsafe { current::enter_context(context) };
-    // SAFETY: the running fiber was inside of `before`, which ends later.
-    let _leave = at_end(|| unsafe { leave(context, before) });
+    let around = unsafe { current::enter_context(context) };
+    let _leave = Leave { context, around };
     f()
+}
+
+/// The drop goes back to the context around.
+struct Leave {
+    context: *const ContextHead,
+    around: *const ContextHead,
+}
+
+impl Drop for Leave {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the running fiber was inside of `around`, which ends later.
+        unsafe { leave(self.context, self.around) };
+    }
 }
 
 /// Goes from `context`, which may end next, to the one around.

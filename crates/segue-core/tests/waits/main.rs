@@ -1,4 +1,4 @@
-//! Waits: sources and choices among them, queues, wakers, futures, and the cancellation of all these.
+//! Waits: sources and choices among them, queues, wakers, futures; and the cancellation of waits.
 
 #[path = "../common/mod.rs"]
 mod common;

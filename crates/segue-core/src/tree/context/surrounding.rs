@@ -4,38 +4,20 @@
 #![allow(unsafe_code)] // Contexts and frames are reached by address.
 
 use super::{Around, Context, leave};
-use crate::chain::{self, Away, Frame, Surrounding};
+use crate::chain::{self, Away, Frame, Restore, Surrounding};
 use crate::contract::current;
 use crate::contract::slots::ContextHead;
-use crate::primitives::at_end::at_end;
 use crate::tree::membership::leave_context;
 use std::cell::Cell;
-use std::ptr;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-
-/// As [`enter`], inside of something that may capture the running code.
-#[cold]
-pub(super) fn enter_surrounded<R>(context: Option<&Arc<Context>>, f: impl FnOnce() -> R) -> R {
-    // SAFETY: the context is kept below, until `_leave` has entered the one around.
-    let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Context::head_of)) });
-    let surrounding =
-        Entered { frame: Frame::marked(chain::CONTEXT), past: ptr::null(), context: context.cloned(), around };
-    let _leave = at_end(|| {
-        // SAFETY: the surroundings are in place still.
-        unsafe { chain::set_top(surrounding.frame.parent()) };
-        // SAFETY: as above.
-        unsafe { leave(surrounding.context(), surrounding.around.get()) };
-    });
-    // SAFETY: the frame is in place until `_leave` sets the top again.
-    unsafe { chain::set_top((&raw const surrounding).cast()) };
-    f()
-}
 
 /// A frame of the chain: a context that was entered inside of something that may capture the
 /// running code. Or a *detour*, past contexts that are not seen from there, but captured all the
 /// same.
 #[repr(C)] // The frame comes first.
-struct Entered {
+pub(super) struct Entered {
     frame: Frame,
     /// The outermost of the contexts that a detour leads past.
     past: *const Entered,
@@ -46,6 +28,23 @@ struct Entered {
 }
 
 impl Entered {
+    /// Enters a context, inside of something that may capture the running code. None is a shield.
+    /// The drop of the guard goes back to the context around, which may be another one by then.
+    ///
+    /// # Safety
+    /// The room and the context are in place until the guard has been dropped, by the code inside.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn enter(context: Option<&Arc<Context>>, room: &mut MaybeUninit<Self>) -> Leave {
+        // SAFETY: the context stays until the guard has entered the one around.
+        let around = Cell::new(unsafe { current::enter_context(context.map_or(ptr::null(), Context::head_of)) });
+        let (frame, past, context) = (Frame::marked(chain::CONTEXT), ptr::null(), context.cloned());
+        let entered = NonNull::from(room.write(Self { frame, past, context, around }));
+        // SAFETY: the frame is in place until the guard sets the top again.
+        unsafe { chain::set_top(entered.as_ptr().cast_const().cast()) };
+        Leave(entered)
+    }
+
     fn context(&self) -> *const ContextHead {
         self.context.as_ref().map_or(ptr::null(), Context::head_of)
     }
@@ -55,6 +54,22 @@ impl Entered {
     fn outermost(&self) -> &Self {
         // SAFETY: a detour is made inside of the frame that it leads past.
         unsafe { self.past.as_ref() }.unwrap_or(self)
+    }
+}
+
+/// The end of [`Entered::enter`].
+pub(super) struct Leave(NonNull<Entered>);
+
+impl Drop for Leave {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: `enter` has written the room, and nobody reads that after this.
+        let entered = unsafe { self.0.read() };
+        // SAFETY: the surroundings are in place still.
+        unsafe { chain::set_top(entered.frame.parent()) };
+        // SAFETY: as above; `entered` keeps the context until the end of this function.
+        unsafe { leave(entered.context(), entered.around.get()) };
     }
 }
 
@@ -101,7 +116,8 @@ impl<'a> Surrounding<'a> {
         let detour = Entered { frame, past, context: None, around: Cell::new(ptr::null()) };
         // SAFETY: the guard is dropped at the end of this function, and `parent` is in place, as
         // the caller promises.
-        unsafe { chain::inside((&raw const detour).cast(), f) }
+        let _restore = unsafe { Restore::inside((&raw const detour).cast()) };
+        f()
     }
 }
 
