@@ -33,9 +33,9 @@ check_disallowed() {
     fi
 }
 
-# What the compiler says of users' mistakes: each sentence of .ci/mistakes.rs, of its line, and
-# nothing of the lines that have none. Not by trybuild: the whole of what is said of a missing trait
-# lists who has it, and changes with each compiler.
+# What the compiler says of users' mistakes: each sentence of .ci/mistakes.rs and .ci/attributes.rs,
+# of its line, and nothing of the lines that have none. Not by trybuild: the whole of what is said of
+# a missing trait lists who has it, and changes with each compiler.
 mistakes() (
     crate=$(mktemp -d)
     trap 'rm -rf "$crate"' EXIT
@@ -48,10 +48,12 @@ mistakes() (
         's/or(second.take())/or(second.take_source())/'; do
         sed "$fault" .ci/mistakes.rs >"$crate/src/lib.rs"
         cmp -s .ci/mistakes.rs "$crate/src/lib.rs" && echo "error: nothing to plant: $fault" && exit 1
-        if check_mistakes "$crate" >/dev/null; then echo "error: a planted fault was not found: $fault" && exit 1; fi
+        if check_mistakes "$crate" mistakes >/dev/null; then echo "error: a planted fault was not found: $fault" && exit 1; fi
     done
-    cp .ci/mistakes.rs "$crate/src/lib.rs"
-    check_mistakes "$crate"
+    for fault in mistakes attributes; do
+        cp ".ci/$fault.rs" "$crate/src/lib.rs"
+        check_mistakes "$crate" "$fault"
+    done
 )
 
 check_mistakes() {
@@ -72,11 +74,11 @@ check_mistakes() {
             for sentence in "${expected[@]}"; do
                 found=$((found + 1))
                 grep "^$number " <<<"$said" | grep -qF -- "$sentence" ||
-                    { echo "error: of .ci/mistakes.rs:$number it is not said: $sentence" && bad=1; }
+                    { echo "error: of .ci/$2.rs:$number it is not said: $sentence" && bad=1; }
             done
             expected=()
         elif grep "^$number " <<<"$said"; then
-            echo "error: nothing was to be said of .ci/mistakes.rs:$number" && bad=1
+            echo "error: nothing was to be said of .ci/$2.rs:$number" && bad=1
         fi
     done <"$1/src/lib.rs"
     [ "$found" -gt 0 ] || { echo "error: no sentence was looked for" && return 1; }
