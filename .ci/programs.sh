@@ -57,7 +57,7 @@ unblock() {
     [ "$all" -ge 28 ] || { echo "error: only $all functions are found in the sources" && return 1; }
     for how in debug release lto; do
         case $how in
-        debug) cargo build -p segue-unblock --example blocking_clients && program=$target/debug ;;
+        debug) cargo build --example blocking_clients && program=$target/debug ;;
         release) cargo build --release -p segue-unblock -p examples --example blocking_clients --example hello && program=$target/release ;;
         lto) CARGO_PROFILE_RELEASE_LTO=fat cargo build --release -p segue-unblock --example blocking_clients \
             --target-dir "$target/lto" && program=$target/lto/release ;;

@@ -14,13 +14,30 @@ tests() {
 # What does I/O, on the driver that `cargo test` has not taken: that takes a ring, where there is one.
 drivers() {
     local said
-    said=$(cargo test -p segue-io --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
+    said=$(cargo test --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
     command -v redis-server >/dev/null || not_checked "there is no redis-server for a published client to ask"
     ! grep -q "no rings can be had here" <<<"$said" || not_checked "the ring's driver: this system has no io_uring for us"
-    said=$(cargo test -p segue-io --test other_parties -- --nocapture interrupted 2>&1) || { echo "$said" && return 1; }
+    said=$(cargo test --test other_parties -- --nocapture interrupted 2>&1) || { echo "$said" && return 1; }
     ! grep -q "no file system of a server can be had here" <<<"$said" ||
         not_checked "files of a server that is silent: /dev/fuse is not for us, or we can't mount"
-    SEGUE_IO=epoll cargo test --quiet -p segue-io -p segue-http -p segue-bridge -p segue-unblock --tests
+    SEGUE_IO=epoll programs_of segue-io segue-http segue-bridge segue-unblock
+}
+
+# Runs the test programs of these packages as `cargo test` has built them: for a choice of packages
+# Cargo would build them once more, with the features that these alone ask for.
+programs_of() {
+    local built package directory program ran=0
+    built=$(cargo test --tests --no-run --quiet --message-format json)
+    for package; do
+        while read -r directory program; do
+            ran=$((ran + 1))
+            (cd "$directory" && CARGO_MANIFEST_DIR=$directory "${!runner}" "$program" --quiet) ||
+                { echo "error: $program of $package failed" && return 1; }
+        done < <(jq -r "select(.reason == \"compiler-artifact\" and .executable and .profile.test)
+            | select(.package_id | test(\"[/#]$package[@#]\"))
+            | \"\(.manifest_path | rtrimstr(\"/Cargo.toml\")) \(.executable)\"" <<<"$built")
+    done
+    [ "$ran" -ge $(($# * 2)) ] || { echo "error: only $ran test programs were found" && return 1; }
 }
 
 # Without default features `segue` stands on `segue-core` and nothing else.
@@ -44,6 +61,5 @@ loom() {
 # The host with a thread for each fiber. Examples of the docs show on which threads fibers run,
 # which are others there.
 threads() {
-    cargo test -p segue-fiber --features threads --tests
-    cargo test -p segue-sched --features threads --tests
+    cargo test -p segue-fiber -p segue-sched --features segue-fiber/threads,segue-sched/threads --tests
 }
