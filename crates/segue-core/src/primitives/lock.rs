@@ -15,6 +15,7 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use crate::primitives::atomic::{self, AtomicBool, Ordering, UnsafeCell};
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// How often to look again before the time slice is given away.
@@ -70,7 +71,7 @@ impl<T> Lock<T> {
         if !self.try_acquire() {
             self.acquire_slowly();
         }
-        LockGuard { lock: self }
+        LockGuard { lock: self, value: PhantomData }
     }
 
     #[inline]
@@ -117,9 +118,22 @@ impl<T> Lock<T> {
     }
 }
 
-/// The [`Lock`] is held.
+/// The [`Lock`] is held. The guard may be dropped on any thread.
+///
+/// A shared guard shares the value, which a lock does not: so a guard is `Sync` only where `T` is.
+///
+/// ```compile_fail,E0277
+/// use segue_core::scheduling::LockGuard;
+/// use std::cell::Cell;
+///
+/// fn is_shared_between_threads<T: Sync>() {}
+/// is_shared_between_threads::<LockGuard<'_, u32>>();
+/// is_shared_between_threads::<LockGuard<'_, Cell<u32>>>();
+/// ```
 pub struct LockGuard<'a, T> {
     lock: &'a Lock<T>,
+    /// Shared and sent as an exclusive reference is.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<'a, T> LockGuard<'a, T> {
