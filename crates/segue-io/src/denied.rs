@@ -1,11 +1,14 @@
-//! Tests of rings that the kernel denies an opcode: sockets and files go on without.
+//! Tests of rings that the kernel denies an opcode, or that give a request back: sockets and files
+//! go on without.
 //!
 //! They stand at the root since they look into the ring from above everything that flies in it.
 
 use crate::ring::{RESTRICTED, here};
 use crate::{Backend, DriverPark, fs, net};
 use io_uring::opcode;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 #[test]
 fn an_op_that_the_kernel_denies_goes_by_readiness() {
@@ -64,6 +67,32 @@ fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut content, 0).unwrap();
             assert_eq!(&content, b"content");
             assert!(ring.has(opcode::Send::CODE), "what is allowed was given up as well");
+        })
+        .unwrap();
+}
+
+/// A connect that the ring has begun, and that the kernel then ends there, goes on by itself.
+#[test]
+fn a_connect_that_the_ring_gives_back_is_waited_for_by_readiness() {
+    segue_sched::Builder::new()
+        .workers(1)
+        .park(|| DriverPark::with(Backend::Ring))
+        .run(|| {
+            let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+            full.listen(0).unwrap();
+            let addr = full.local_addr().unwrap().as_socket().unwrap();
+            let connect = |millis| net::TcpStream::connect_timeout(&addr, Duration::from_millis(millis));
+            let _clients: Vec<_> = (0..4).map(|_| connect(20)).collect();
+            segue_core::scope(|s| {
+                let connects = s.spawn(|| connect(50));
+                while !here().is_some_and(|ring| ring.is_busy()) {
+                    segue_core::yield_now().unwrap();
+                }
+                here().expect("the ring is there").drain();
+                let error = connects.join().unwrap().expect_err("the queue has no end: nothing is tested");
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+            });
         })
         .unwrap();
 }

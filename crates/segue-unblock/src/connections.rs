@@ -167,8 +167,6 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const libc::sockaddr, length: lib
             count_wait();
             match file.connect(&to, deadline) {
                 Some(Ok(())) => return Ok(0),
-                // The connect was begun before, and a ring does not wait for that.
-                Some(Err(error)) if error.raw_os_error() == Some(libc::EALREADY) => {}
                 Some(Err(error)) if let Some(error) = number(&error, libc::EINPROGRESS) => return Err(error),
                 _ => {}
             }

@@ -98,7 +98,7 @@ impl Foreign {
     /// `TimedOut` at the deadline; that of a cancellation; the kernel's.
     #[track_caller]
     pub fn connect(&self, to: &SockAddr, deadline: Option<Instant>) -> Option<io::Result<()>> {
-        completions::carry_out(&self.0, &mut Connect { to, begun: false }, left(deadline), &mut None)
+        completions::carry_out(&self.0, &mut Connect::new(to), left(deadline), &mut None)
     }
 }
 

@@ -13,6 +13,7 @@ use super::socket::Socket;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::ring::{Answer, Request};
 use crate::system::sys;
+use rustix::io::Errno;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -97,10 +98,32 @@ macro_rules! flies {
 pub(crate) use flies;
 
 /// Connects a new socket. The first attempt sends the request; the later ones look at the
-/// outcome.
+/// outcome. A connect that was under way before is waited for, as by a call that blocks.
 pub(crate) struct Connect<'a> {
-    pub(crate) to: &'a SockAddr,
-    pub(crate) begun: bool,
+    to: &'a SockAddr,
+    begun: Begun,
+}
+
+/// Whether the kernel has a connect's request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    No,
+    /// A ring had the request, and may have begun the connect before giving the request back. So
+    /// the next attempt sends the request, and takes a connection that is there for an outcome.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code, reason = "no rings"))]
+    Perhaps,
+    Yes,
+}
+
+impl<'a> Connect<'a> {
+    pub(crate) fn new(to: &'a SockAddr) -> Self {
+        Self { to, begun: Begun::No }
+    }
+
+    /// A connect that is under way: its first attempt was made.
+    pub(crate) fn begun(to: &'a SockAddr) -> Self {
+        Self { to, begun: Begun::Yes }
+    }
 }
 
 impl Op for Connect<'_> {
@@ -110,11 +133,12 @@ impl Op for Connect<'_> {
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
         let io = socket.io();
-        if !self.begun {
-            self.begun = true;
+        let begun = std::mem::replace(&mut self.begun, Begun::Yes);
+        if begun != Begun::Yes {
             return match io.connect(self.to) {
                 // Interrupted or not, the connect goes on by itself.
                 Err(error) if is_in_progress(&error) => Err(io::ErrorKind::WouldBlock.into()),
+                Err(error) if begun == Begun::Perhaps && is(&error, Errno::ISCONN) => Ok(()),
                 done => done,
             };
         }
@@ -127,11 +151,22 @@ impl Op for Connect<'_> {
         }
     }
 
-    flies!(|op, fd| Some(Request::connect(fd, op.to)), |_answer| ());
+    flies!(
+        |op, fd| {
+            op.begun = Begun::Perhaps;
+            Some(Request::connect(fd, op.to))
+        },
+        |_answer| ()
+    );
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+    is(error, Errno::INPROGRESS)
+        || is(error, Errno::ALREADY)
         || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -212,4 +247,48 @@ impl Op for WriteVectored<'_, '_> {
     }
 
     flies!(|op, fd| Some(Request::send_vectored(fd, op.0)), moves bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn socket() -> socket2::Socket {
+        sys::socket(socket2::Domain::IPV4, socket2::Type::STREAM).unwrap()
+    }
+
+    fn listener(backlog: i32) -> (socket2::Socket, SockAddr) {
+        let listener = socket();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(backlog).unwrap();
+        let addr = listener.local_addr().unwrap();
+        (listener, addr)
+    }
+
+    #[test]
+    fn a_connect_that_is_under_way_is_waited_for() {
+        let (_full, addr) = listener(0);
+        let clients: [_; 4] = std::array::from_fn(|_| Socket::new(socket()));
+        let waits = |begun| {
+            let mut would_block = clients.iter().map(|client| Connect { to: &addr, begun }.attempt(client));
+            would_block.any(|done| done.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+        };
+        assert!(waits(Begun::No), "the queue has no end: nothing is tested");
+        assert!(waits(Begun::No) && waits(Begun::Perhaps) && waits(Begun::Yes));
+    }
+
+    #[test]
+    fn a_connection_is_an_outcome_only_if_a_ring_may_have_made_it() {
+        let (_listener, addr) = listener(8);
+        let connected = socket();
+        // It does not matter whether the connection is there at once.
+        let _ = connected.connect(&addr);
+        while connected.peer_addr().is_err() {}
+        let _ = connected.connect(&addr);
+        let connected = Socket::new(connected);
+        Connect { to: &addr, begun: Begun::Perhaps }.attempt(&connected).unwrap();
+        let error = Connect::new(&addr).attempt(&connected).unwrap_err();
+        assert!(is(&error, Errno::ISCONN), "{error}");
+    }
 }

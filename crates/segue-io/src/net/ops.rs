@@ -70,7 +70,7 @@ impl Op for Connecting<'_> {
     const WAITS_FOR: &'static str = "an answer to a connect";
 
     fn attempt(&mut self, socket: &Socket) -> io::Result<()> {
-        Connect { to: self.0, begun: true }.attempt(socket)
+        Connect::begun(self.0).attempt(socket)
     }
 }
 
@@ -92,11 +92,7 @@ impl Op for ConnectUnix<'_> {
 /// Cancellation: as `Socket::connect` says.
 #[track_caller]
 pub(super) fn connect<F: Family>(socket: &Arc<Socket>, to: &SockAddr, timeout: Option<Duration>) -> io::Result<()> {
-    if F::IS_LOCAL {
-        patiently(socket, ConnectUnix(to), timeout)
-    } else {
-        run(socket, Connect { to, begun: false }, timeout)
-    }
+    if F::IS_LOCAL { patiently(socket, ConnectUnix(to), timeout) } else { run(socket, Connect::new(to), timeout) }
 }
 
 /// Takes a packet, or for a `PEEK` copies it. One without bytes is a packet too, and so is one that

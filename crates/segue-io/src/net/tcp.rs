@@ -119,7 +119,7 @@ impl Attempt {
     fn begin(&self) -> io::Result<impl Source<Output = io::Result<Shared>>> {
         let io = sys::socket(self.domain, Type::STREAM)?;
         let shared = self.shared.get_or_init(|| Shared::adopt::<Internet>(io));
-        match ops::now_or_never(&shared.0, Connect { to: &self.to, begun: false }) {
+        match ops::now_or_never(&shared.0, Connect::new(&self.to)) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }

@@ -115,7 +115,8 @@ impl LazyRing {
 pub(crate) enum Flown {
     /// Its answer; and whether a socket has more to read.
     Landed(Answer, bool),
-    /// The request has had no effect, and is to go another way.
+    /// The request has had no effect, and is to go another way. A connect may have begun, and goes
+    /// on by itself.
     Refused,
     Failed(io::Error),
 }
@@ -208,6 +209,8 @@ impl Ring {
             // The kernel has ended the request, won't wait for this socket, or was interrupted.
             libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
             error if RESTARTS.contains(&error) => {}
+            // The connect is under way, which the kernel's ring does not wait for a second time.
+            libc::EINPROGRESS | libc::EALREADY if code == opcode::Connect::CODE => {}
             // Not for this process, not on this kernel, or not this socket: a system call has the
             // last word. An opcode that has succeeded once, the kernel has; and a refusal of a
             // connect, or of a call on a path, may be that of the address or the path.
