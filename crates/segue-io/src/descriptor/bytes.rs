@@ -15,7 +15,7 @@
 //! | [`Manner`] | an op |
 //! | --- | --- |
 //! | `Own`, `Fifo`, `Terminal`, `Master` | one call, on a description that does not block |
-//! | `Shared` | says with the call itself that the call must not block (`RWF_NOWAIT`). Where the kernel has no such call, the op waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart) |
+//! | `Shared` | says with the call itself that the call must not block (`RWF_NOWAIT`). Where the kernel has no such call, the op waits until there is something, and then makes a call that might block, since another process can be faster: [apart](crate::apart). A try is given up there after a moment |
 //! | `Socket` | says with the call itself that the call must not block |
 //! | `File` | is always ready, and may take its time: apart |
 //!
@@ -45,6 +45,9 @@ use std::time::Duration;
 
 /// The bytes that go into a pipe in one piece, if the pipe has any room: POSIX's least.
 const AT_ONCE: usize = 512;
+
+/// How long a try apart may take. One that is ready takes much less.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// The bytes of a file that are moved at a time: a call that can be left needs so much memory.
 const PIECE: usize = 1 << 20;
@@ -222,7 +225,7 @@ impl Descriptor {
             return read;
         }
         check(self.as_fd(), PollFlags::IN)?;
-        Ok(rustix::io::read(self, buf)?)
+        for_a_moment(|| self.read_apart(&mut [IoSliceMut::new(buf)], usize::MAX))
     }
 
     #[track_caller]
@@ -235,7 +238,7 @@ impl Descriptor {
             return written;
         }
         check(self.as_fd(), PollFlags::OUT)?;
-        Ok(rustix::io::write(self, &buf[..buf.len().min(AT_ONCE)])?)
+        for_a_moment(|| self.write_apart(&[IoSlice::new(buf)], AT_ONCE))
     }
 
     #[track_caller]
@@ -286,6 +289,19 @@ fn own(_fd: BorrowedFd<'_>, _kind: FileType) -> io::Result<OwnedFd> {
     Err(ErrorKind::Unsupported.into())
 }
 
+/// Makes a call apart that is ready, and may block all the same: another process was faster, or a
+/// terminal waits for more letters, by its settings. Then the call is given up.
+#[track_caller]
+fn for_a_moment(call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+    match segue_core::timeout(MOMENT, call) {
+        Err(error) if Cancelled::caused(&error) => {
+            segue_core::check()?;
+            Err(ErrorKind::WouldBlock.into())
+        }
+        done => done,
+    }
+}
+
 /// Fails if an op would block.
 fn check(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<()> {
     if poll_now(fd, wanted)?.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
@@ -299,7 +315,7 @@ macro_rules! reads {
 
         impl $name {
             /// Reads the bytes that are there. Never waits for more; of a standard stream that is a
-            /// file, for the file.
+            /// file, for the file. A terminal that others share may take a moment.
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; else as for a read.
@@ -334,7 +350,7 @@ macro_rules! writes {
 
         impl $name {
             /// Writes the bytes that there is room for. Never waits for more; of a standard stream
-            /// that is a file, for the file.
+            /// that is a file, for the file. A terminal that others share may take a moment.
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; else as for a write.
