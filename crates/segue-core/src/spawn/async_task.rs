@@ -225,7 +225,9 @@ impl<F: Future> Polls<F> {
         let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
         ring.begin();
         if !self.locals.is_null() {
-            locals::put(mem::replace(&mut self.locals, ptr::null_mut()));
+            // SAFETY: the last poll has taken the table out of its fiber, and this poll's fiber
+            // begins.
+            unsafe { locals::put(mem::replace(&mut self.locals, ptr::null_mut())) };
         }
         if let Err(cancelled) = crate::wait::admission::check() {
             return Some(Err(Failed::Cancelled(cancelled)));

@@ -243,7 +243,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
         // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
         // the task's one end. The family counts the task, and the values that it hands down outlive
         // the task.
-        let end = here::retire_ended(|| unsafe {
+        let end = || unsafe {
             if let Err(cancelled) = crate::tree::context::look() {
                 store_unstarted(head, caught(|| drop(closure)), cancelled);
             } else {
@@ -256,9 +256,10 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
             }
             locals::end(|payload| note_panic(head, payload));
             settle(head, free::<F, T>)
-        });
-        // SAFETY: the task's fiber has left its contexts.
-        unsafe { end.leave() };
+        };
+        // SAFETY: the work begins with this call, and a job that runs as a part of its caller has
+        // values of its own; then the task's fiber has left its contexts.
+        unsafe { here::retire_ended(end).leave() };
     }
 
     unsafe fn abandon(this: NonNull<Self>) {

@@ -37,14 +37,16 @@ pub(crate) fn on_current<R>(f: impl FnOnce(&Fiber) -> R) -> R {
     }
 }
 
-/// Runs `f` as if on a plain thread: a wait in `f` blocks the thread and suspends no fiber. For
-/// code of ours, or behind a barrier.
-pub(crate) fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
+/// Runs `f` as if on a plain thread: a wait in `f` blocks the thread and suspends no fiber.
+///
+/// # Safety
+/// Nothing is captured across this call: `f` is code of ours, or the call is behind a barrier.
+pub(crate) unsafe fn as_plain_thread<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: null is always allowed.
     let fiber = unsafe { set_current(ptr::null()) };
     let _restore = at_end(|| {
         // SAFETY: this fiber was current before, and has not moved on since: the fiber runs this
-        // function, and nothing is captured across this function.
+        // function, and nothing is captured across that, by the contract.
         unsafe { set_current(fiber) };
     });
     f()
@@ -63,7 +65,9 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
     match fiber {
         Some((context, family)) => {
             // SAFETY: they are the fiber's, which goes on after this.
-            let run = || as_plain_thread(|| unsafe { plain::within(context, family, f) });
+            let within = || unsafe { plain::within(context, family, f) };
+            // SAFETY: this is called behind the barrier.
+            let run = || unsafe { as_plain_thread(within) };
             barrier(WaitsFor::new("a call that runs as on a plain thread"), run)
         }
         None => f(),
@@ -88,17 +92,23 @@ pub fn run_as_thread<R>(f: impl FnOnce() -> R) -> R {
 /// ```
 #[inline]
 pub unsafe fn retire<R>(f: impl FnOnce() -> R) -> R {
-    retire_ended(|| {
+    let f = || {
         let result = f();
         // The panic hook has reported a panic; its own drop may panic again.
-        locals::end(std::mem::forget);
+        // SAFETY: the work ends here, and has borrowed no value further out.
+        unsafe { locals::end(std::mem::forget) };
         result
-    })
+    };
+    // SAFETY: the contract of that is the same, and `f` ends the values itself.
+    unsafe { retire_ended(f) }
 }
 
 /// As [`retire`], for an `f` that has ended the fiber-local values itself.
+///
+/// # Safety
+/// As for [`retire`].
 #[inline]
-pub(crate) fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) unsafe fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     leave_contexts();
     result

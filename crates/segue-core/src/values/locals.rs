@@ -90,7 +90,8 @@ struct AtEnd;
 impl Drop for AtEnd {
     fn drop(&mut self) {
         // The panic hook has reported a panic.
-        end(mem::forget);
+        // SAFETY: the thread ends, so no frame is left that has borrowed a value of the thread's.
+        unsafe { end(mem::forget) };
     }
 }
 
@@ -357,16 +358,19 @@ pub(crate) unsafe fn discard(table: *mut Locals, mut note: impl FnMut(Payload)) 
     }
 }
 
-/// Drops the caller's values, which is all that its fiber has to do yet, and calls `note` with each
-/// panic of these drops.
+/// Drops the caller's values, and calls `note` with each panic of these drops.
+///
+/// # Safety
+/// The running fiber, thread or task ends: no frame further out has borrowed a value of its own.
 #[inline]
-pub(crate) fn end(mut note: impl FnMut(Payload)) {
+pub(crate) unsafe fn end(mut note: impl FnMut(Payload)) {
     let table = current::with_running(|fiber| match fiber {
         Some(fiber) => of_fiber(fiber).replace(ENDED),
         None => end_of_thread(),
     });
     if table.addr() > ENDED.addr() {
-        // SAFETY: the slot had this table until now, and has none any more.
+        // SAFETY: the slot had this table until now, and has none any more; the running fiber,
+        // thread or task ends, by the contract.
         unsafe { end_slowly(table, &mut note) };
     }
 }
@@ -378,12 +382,14 @@ fn end_of_thread() -> *mut Locals {
 }
 
 /// # Safety
-/// The table is that of the running fiber, thread or task, and was just taken out of its slot.
+/// The table is that of the running fiber, thread or task, which ends, and was just taken out of
+/// its slot.
 #[cold]
 #[inline(never)]
 unsafe fn end_slowly(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     slot(|slot| slot.set(table));
-    // SAFETY: the table is in its slot again until empty, and nobody else has the table.
+    // SAFETY: the table is in its slot again until empty, and nobody else has the table, or a value
+    // of that.
     unsafe { empty(table, note) };
     slot(|slot| slot.set(ENDED));
     // SAFETY: nobody finds the table any more; it came from a box.
@@ -406,7 +412,7 @@ unsafe fn end_table(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
 /// Drops the values, the newest first, and calls `note` with each panic of that.
 ///
 /// # Safety
-/// The pointer is a table of the caller's.
+/// The pointer is a table of the caller's, and no frame further out has borrowed a value in there.
 unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
     // SAFETY: as the caller promises; no reference is held while a value is dropped, nor in `note`.
     let next = || unsafe {
@@ -414,8 +420,8 @@ unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
         (*table).values.pop()
     };
     while let Some((_, value)) = next() {
-        // SAFETY: the value was a box, and is in the table no more; at the end nobody has borrowed
-        // it.
+        // SAFETY: the value was a box, and is in the table no more; nobody has borrowed the value,
+        // by the contract of this function.
         if let Err(payload) = caught(|| drop(unsafe { Box::from_raw(value.as_ptr()) })) {
             note(payload);
         }
@@ -430,7 +436,8 @@ pub(crate) unsafe fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R
     let outer = slot(|slot| slot.replace(locals));
     let _restore = at_end(|| {
         let own = slot(|slot| slot.replace(outer));
-        // SAFETY: the table was put there by this frame, or made by `f`, unless that has ended.
+        // SAFETY: the table was put there by this frame, or made by `f`, unless that has ended. `f`
+        // is over, and so are all borrows of values in there.
         unsafe { end_table(own, &mut mem::forget) };
     });
     f()
@@ -444,8 +451,12 @@ pub(crate) fn take() -> *mut Locals {
 
 /// Puts a table in: the values that a job has inherited, or that the last poll of a task has taken
 /// out.
+///
+/// # Safety
+/// The table is null, or one that nobody else has. The running fiber has not begun, or has had none
+/// since its last one was taken out.
 #[cold]
-pub(crate) fn put(locals: *mut Locals) {
+pub(crate) unsafe fn put(locals: *mut Locals) {
     slot(|slot| slot.set(locals));
 }
 

@@ -21,7 +21,9 @@ impl Job {
         }
         let inherited = self.take_locals();
         if !inherited.is_null() {
-            locals::put(inherited.cast());
+            // SAFETY: the table was the job's alone, and is taken out of the job, whose fiber
+            // begins.
+            unsafe { locals::put(inherited.cast()) };
         }
         self.start();
     }

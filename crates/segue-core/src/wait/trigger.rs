@@ -102,7 +102,8 @@ impl Trigger {
             debug_assert!(matches!(outcome, Outcome::Taken(_)));
         };
         if here::on_current(Fiber::must_not_suspend) {
-            here::as_plain_thread(|| here::on_current(wait));
+            // SAFETY: `wait` is code of ours, which captures nothing.
+            unsafe { here::as_plain_thread(|| here::on_current(wait)) };
         } else {
             here::on_current(wait);
         }

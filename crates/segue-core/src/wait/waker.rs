@@ -274,7 +274,8 @@ impl Listener {
     fn listen_shielded(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
         let listen = || context::enter(None, || self.listen(waits_for));
         match here::on_current(Fiber::must_not_suspend) {
-            true => here::as_plain_thread(listen),
+            // SAFETY: `listen` is code of ours, which captures nothing.
+            true => unsafe { here::as_plain_thread(listen) },
             false => listen(),
         }
     }
@@ -324,14 +325,18 @@ impl Drop for Listener {
                 unsafe { Bell::free(self.0) };
             }
         } else {
-            abandon(self.0);
+            // SAFETY: the wait's reference is given up here, by its last use.
+            unsafe { abandon(self.0) };
         }
     }
 }
 
 /// Leaves a bell to the wakers that are left.
+///
+/// # Safety
+/// The wait has its reference to the bell, which this uses up. The caller is the bell's owner.
 #[cold]
-fn abandon(this: NonNull<Bell>) {
+unsafe fn abandon(this: NonNull<Bell>) {
     // SAFETY: the wait's reference keeps the bell in place until the addition gives that reference
     // up.
     let bell = unsafe { this.as_ref() };
