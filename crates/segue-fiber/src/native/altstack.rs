@@ -41,15 +41,18 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
     if let Some(own) = OWN.get() {
         // If the caller runs on that stack, for a signal that has switched it off meanwhile, the
         // stack comes back at the end of that.
-        return if is_on(own) { Ok(()) } else { install(own) };
+        // SAFETY: the thread has kept this stack.
+        return if is_on(own) { Ok(()) } else { unsafe { install(own) } };
     }
     let own = map()?;
-    if let Err(error) = OWN.keep(own) {
+    // SAFETY: the stack is unmapped at the thread's end alone, or below, if it is not kept.
+    if let Err(error) = unsafe { OWN.keep(own) } {
         // SAFETY: the stack was just made, and is unknown to the kernel.
         unsafe { unmap(own) };
         return Err(error);
     }
-    install(own)
+    // SAFETY: the thread has kept this stack.
+    unsafe { install(own) }
 }
 
 /// How large the frame is that the kernel writes.
@@ -108,9 +111,14 @@ fn is_on(own: NonNull<AlternateStack>) -> bool {
     (start(own)..start(own) + size()).contains(&(&raw const here).addr())
 }
 
-fn install(own: NonNull<AlternateStack>) -> io::Result<()> {
+/// Has the signals of the calling thread handled on a stack.
+///
+/// # Safety
+/// The stack comes from [`map`], and stays until the calling thread has disabled it again.
+unsafe fn install(own: NonNull<AlternateStack>) -> io::Result<()> {
     let new = libc::stack_t { ss_sp: start(own) as *mut _, ss_flags: 0, ss_size: size() };
-    // SAFETY: the memory is mapped, ours, and stays until this thread disables the stack again.
+    // SAFETY: the memory is mapped, and stays until this thread disables the stack, by the
+    // contract.
     sys::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })
 }
 

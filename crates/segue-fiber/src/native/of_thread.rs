@@ -57,8 +57,11 @@ impl<T: Kept> OfThread<T> {
 
     /// Has the calling thread keep the value until its end; the earlier value is the caller's. On
     /// an error nothing has changed.
-    pub(super) fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
-        // SAFETY: the key is never deleted.
+    ///
+    /// # Safety
+    /// The value stays in place until [`Kept::end`] gets it, at the thread's end.
+    pub(super) unsafe fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
+        // SAFETY: the key is never deleted, and its destructor may have the value, by the contract.
         check(unsafe { libc::pthread_setspecific(self.key()?, kept.as_ptr().cast()) })
     }
 }

@@ -181,7 +181,8 @@ impl Watched {
             asker: Mutex::new(()),
             sample: OnceLock::new(),
         });
-        REGISTERED.keep(NonNull::new(Arc::as_ptr(&shared).cast_mut()).expect("a share is somewhere"))?;
+        // SAFETY: the thread's share, below, keeps the value in place.
+        unsafe { REGISTERED.keep(NonNull::new(Arc::as_ptr(&shared).cast_mut()).expect("a share is somewhere"))? };
         // The thread's, until `end`.
         let shared = ManuallyDrop::new(shared);
         ASKABLE.set(Arc::as_ptr(&shared));

@@ -18,9 +18,17 @@ pub(super) fn bell_for(signal: Signal) -> io::Result<Arc<Bell>> {
     Bell::new().map(Arc::new)
 }
 
-/// Has the handler of the signal ring the bell, if `rings` says so, which is called in the handler,
-/// changes words, and does nothing else.
-pub(super) fn register(
+/// Has the handler of the signal ring the bell.
+pub(super) fn register(signal: Signal, bell: &Arc<Bell>) -> io::Result<SigId> {
+    // SAFETY: the closure changes no word, and does nothing else.
+    unsafe { register_if(signal, bell, || true) }
+}
+
+/// The same, if `rings` says so.
+///
+/// # Safety
+/// `rings` is called in the handler: it changes words, and does nothing else.
+pub(super) unsafe fn register_if(
     signal: Signal,
     bell: &Arc<Bell>,
     rings: impl Fn() -> bool + Send + Sync + 'static,
@@ -32,9 +40,9 @@ pub(super) fn register(
         }
     };
     // SAFETY: the handler is safe in any state of its thread: it loads a word of a page that is
-    // mapped by now, in the child of a fork changes it and another, changes words by `rings`, and
-    // makes a system call with a descriptor of its own. The handler takes no lock, neither
-    // allocates nor frees, does not panic, and the registry keeps `errno`. Its values are dropped
-    // by the code that takes it out of the registry, and not by a handler.
+    // mapped by now, in the child of a fork changes it and another, changes words by `rings`, as
+    // the contract says, and makes a system call with a descriptor of its own. The handler takes no
+    // lock, neither allocates nor frees, does not panic, and the registry keeps `errno`. Its values
+    // are dropped by the code that takes it out of the registry, and not by a handler.
     unsafe { signal_hook_registry::register(signal.as_raw(), act) }
 }

@@ -97,7 +97,8 @@ impl Once {
         install_gate(signal, gate)?;
         let once = Arc::new(Self { gate, birth: Birth::now(), is_heard: AtomicBool::new(false) });
         let hears = Arc::clone(&once);
-        let id = super::handler::register(signal, bell, move || hears.is_first())?;
+        // SAFETY: `is_first` changes two words, and does nothing else.
+        let id = unsafe { super::handler::register_if(signal, bell, move || hears.is_first())? };
         gate.open.fetch_add(1, SeqCst);
         Ok((once, id))
     }

@@ -78,7 +78,7 @@ impl Signals {
     /// kernel's error if there is no descriptor left.
     pub fn new(signal: Signal) -> io::Result<Self> {
         let bell = bell_for(signal)?;
-        let id = register(signal, &bell, || true)?;
+        let id = register(signal, &bell)?;
         once::take_for_good(signal);
         Ok(Self { bell, signal, id, once: None })
     }

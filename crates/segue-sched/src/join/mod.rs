@@ -117,12 +117,15 @@ impl Common {
         }
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: StackJob::new(b) };
-        let number = self.forks.push(NonNull::from(&child).cast());
+        // SAFETY: the child begins with its note, and stays in this frame until the note was popped
+        // below, or the child that was exposed has run or come back.
+        let number = unsafe { self.forks.push(NonNull::from(&child).cast()) };
         if self.remote().is_wanted() {
             self.attend();
         }
         let a = catch_unwind(AssertUnwindSafe(a));
-        let private = self.forks.pop(number);
+        // SAFETY: the number is the one above, and `a` has popped its own notes.
+        let private = unsafe { self.forks.pop(number) };
         match a {
             // SAFETY: nobody else knows the child any more.
             Ok(a) if private => (a, unsafe { child.job.call() }),
@@ -176,9 +179,13 @@ impl Common {
     ) -> (RA, Option<RB>) {
         let note = Note { expose: expose::<B, RB>, place: Place::here() };
         let child = Child { note, job: StackJob::new(b) };
-        let number = self.forks.push(NonNull::from(&child).cast());
+        // SAFETY: the child begins with its note, and stays in this frame until the note was popped
+        // below, or the child that was exposed has run or come back.
+        let number = unsafe { self.forks.push(NonNull::from(&child).cast()) };
         let a = catch_unwind(AssertUnwindSafe(a));
-        if self.forks.pop(number) || self.take_child_back(&child.job) {
+        // SAFETY: the number is the one above, and `a` has popped its own notes.
+        let private = unsafe { self.forks.pop(number) };
+        if private || self.take_child_back(&child.job) {
             // SAFETY: nobody else knows the child any more.
             unsafe { child.job.discard() };
             return (a.unwrap_or_else(|payload| resume_unwind(payload)), None);

@@ -102,8 +102,8 @@ pub fn move_to<T: Send>(to: &Handle, f: impl FnOnce() -> T + Send) -> Result<T, 
             }
             // SAFETY: the worker is around this fiber, or lives on this thread, where nobody ends
             // the worker before this fiber suspends; and then the worker stays, since the fiber is
-            // in its list.
-            Some(there) => Ok(visit(worker, unsafe { there.as_ref() }, fiber, at, f)),
+            // in its list. The fiber runs here, under the other worker.
+            Some(there) => Ok(unsafe { visit(worker, there.as_ref(), fiber, at, f) }),
             None => start(to, at, f),
         }
     })
@@ -135,21 +135,37 @@ fn start<T: Send>(to: &Handle, at: &'static Location<'static>, f: impl FnOnce() 
 }
 
 /// On the same thread: on the fiber's own stack.
-fn visit<T>(here: &Common, there: &Common, fiber: &Fiber, at: &'static Location<'static>, f: impl FnOnce() -> T) -> T {
+///
+/// # Safety
+/// `fiber` runs, under the worker `here`. The worker `there` lives on this thread, and stays while
+/// the fiber is in its list.
+unsafe fn visit<T>(
+    here: &Common,
+    there: &Common,
+    fiber: &Fiber,
+    at: &'static Location<'static>,
+    f: impl FnOnce() -> T,
+) -> T {
     let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
-    go_over(here, there, fiber);
+    // SAFETY: by the contract, which is the same.
+    unsafe { go_over(here, there, fiber) };
     // Else an effect in `f` could be captured up to a handler around the move: the fiber would
     // stay, and `f` come back elsewhere, or never.
     let visit = WaitsFor { what: "a visit to another scheduler", at };
     let result = catch_unwind(AssertUnwindSafe(|| barrier(visit, f)));
-    go_over(there, here, fiber);
+    // SAFETY: the fiber runs under `there` now. The worker `here` counts the fiber as one that is
+    // away, and so has not ended.
+    unsafe { go_over(there, here, fiber) };
     here.away.set(here.away.get() - 1);
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Hands the running fiber from one worker of this thread to another.
-fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
+///
+/// # Safety
+/// As for [`visit`].
+unsafe fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     // SAFETY: the fiber runs, under a worker of this crate's.
     let at = unsafe { header_of(fiber) };
     if !from.forks.is_empty() {
@@ -157,13 +173,13 @@ fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     }
     // SAFETY: the header is the running fiber's.
     let header = unsafe { at.as_ref() };
-    // SAFETY: the worker `to` is the fiber's home, or one on the same thread that the fiber leaves
-    // again before this worker ends, which has the fiber in its list.
+    // SAFETY: the worker `to` is on this thread, and stays while the fiber is in its list.
     unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
     from.strike(header);
     header.worker.set(to.at().cast());
-    to.enrol(header, at);
+    // SAFETY: the header is the running fiber's, which is struck off before its end.
+    unsafe { to.enrol(at) };
     // SAFETY: the fiber suspends right here, and is in the mail of the worker that it leaves; this
     // worker is awake and finds the letter at its next turn.
     unsafe {

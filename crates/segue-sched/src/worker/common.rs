@@ -154,7 +154,10 @@ pub(crate) const OLDEST: usize = 64;
 /// The parts that depend on the policy all the same. For the worker's thread.
 pub(crate) trait Whole: Scheduler {
     /// Tells the policy that the running fiber gives up its turn.
-    fn yields(&self, header: NonNull<Header>);
+    ///
+    /// # Safety
+    /// The header is the running fiber's, which leaves at once.
+    unsafe fn yields(&self, header: NonNull<Header>);
     /// Takes the letters out of the mail.
     fn drain(&self);
     /// Reads the mail and accepts closures, so that arrivals from others are ready before the
@@ -228,7 +231,10 @@ impl Common {
     }
 
     /// The worker is in its final place.
-    pub(crate) fn settle_down(&self, whole: NonNull<dyn Whole>) {
+    ///
+    /// # Safety
+    /// That is the worker which has this as its head, and stays there as long as its head is found.
+    pub(crate) unsafe fn settle_down(&self, whole: NonNull<dyn Whole>) {
         self.whole.set(Some(whole));
     }
 
@@ -298,8 +304,14 @@ impl Common {
     }
 
     /// Takes a fiber into the list of the living.
+    ///
+    /// # Safety
+    /// The header is a fiber's of this thread, and stays in place until the fiber is
+    /// [struck](Common::strike) off.
     #[inline]
-    pub(crate) fn enrol(&self, header: &Header, at: NonNull<Header>) {
+    pub(crate) unsafe fn enrol(&self, at: NonNull<Header>) {
+        // SAFETY: the header is in place, by the contract.
+        let header = unsafe { at.as_ref() };
         let mut living = self.living.borrow_mut();
         header.seat.set(living.len());
         living.push(at);

@@ -55,8 +55,13 @@ impl Forks {
         self.bottom.get() == self.top.get()
     }
 
+    /// Notes a child, and answers with the note's number.
+    ///
+    /// # Safety
+    /// The note stays in place, at the head of a child, until the note was [popped](Forks::pop), or
+    /// was exposed and the job has run or come back.
     #[inline]
-    pub(crate) fn push(&self, note: NonNull<Note>) -> usize {
+    pub(crate) unsafe fn push(&self, note: NonNull<Note>) -> usize {
         let number = self.top.get();
         if number - self.bottom.get() > self.mask.get() {
             self.grow();
@@ -80,9 +85,12 @@ impl Forks {
         self.set_ring(larger);
     }
 
-    /// Takes note `number` back, which is the newest if it is still private.
+    /// Takes a note back, if it is still private.
+    ///
+    /// # Safety
+    /// The number is that of a [push](Forks::push), and is popped once, after the later ones.
     #[inline]
-    pub(crate) fn pop(&self, number: usize) -> bool {
+    pub(crate) unsafe fn pop(&self, number: usize) -> bool {
         let private = number >= self.bottom.get();
         if private {
             debug_assert_eq!(self.top.get(), number + 1, "notes are popped newest first");
@@ -100,8 +108,8 @@ impl Forks {
         self.bottom.set(number + 1);
         // SAFETY: the index is in the ring, and the notes from `bottom` to `top` were written.
         let note = unsafe { self.ring.get().add(number & self.mask.get()).read().assume_init() };
-        // SAFETY: the note is at the head of a child in the frame of a `fork` that has not popped
-        // it; this is its one exposure.
+        // SAFETY: the note is at the head of a child, which is in place since nobody has popped the
+        // note, by the contract of `push`; this is its one exposure.
         Some(unsafe { (note.as_ref().expose)(note) })
     }
 }

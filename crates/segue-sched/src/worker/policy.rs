@@ -334,8 +334,14 @@ impl std::fmt::Debug for Task {
 pub struct Started(NonNull<Header>);
 
 impl Started {
+    /// The right to run a fiber.
+    ///
+    /// # Safety
+    /// The fiber is this thread's, is ready, and stays so until this right is used; there is no
+    /// other one.
     #[inline]
-    pub(crate) fn new(header: NonNull<Header>) -> Self {
+    #[allow(unsafe_code)] // The header is reached by address.
+    pub(crate) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
     }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl<P: Policy> Whole for Local<P> {
     #[inline]
-    fn yields(&self, header: NonNull<Header>) {
+    unsafe fn yields(&self, header: NonNull<Header>) {
         // First, since this may unpark another worker, which is foreign code: that must not find a
         // fiber that is ready and runs.
         if !self.common.forks.is_empty() {
@@ -30,7 +30,8 @@ impl<P: Policy> Whole for Local<P> {
             self.accept_closures();
         }
         let why = if displaced { Why::Displaced } else { Why::Yielded };
-        self.ready(Task::Started(Started::new(header)), why);
+        // SAFETY: the fiber leaves at once, by the contract.
+        self.ready(Task::Started(unsafe { Started::new(header) }), why);
     }
 
     #[cold]
@@ -44,7 +45,9 @@ impl<P: Policy> Whole for Local<P> {
             }
             let worker = at.worker.get().cast::<Common>();
             if ptr::eq(worker, &self.common) {
-                self.ready(Task::Started(Started::new(header)), Why::Resumed);
+                // SAFETY: the fiber waits here, and this was its one resume, or the cancellation
+                // that the fiber has won.
+                self.ready(Task::Started(unsafe { Started::new(header) }), Why::Resumed);
             } else {
                 // SAFETY: the fiber has left for a worker of this thread, which has the fiber in
                 // its list, and is suspended by now; its one resume was for us to pass on.
@@ -118,7 +121,8 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         if why == Wake::Resume && self.is_here() {
             // The fiber runs within a few turns, and its stack may be cold.
             segue_fiber::prefetch(header, true);
-            self.ready(Task::Started(Started::new(header)), Why::Resumed);
+            // SAFETY: the fiber waits here, and this is its one resume, by the contract of `wake`.
+            self.ready(Task::Started(unsafe { Started::new(header) }), Why::Resumed);
             return;
         }
         // SAFETY: as above.
@@ -159,8 +163,8 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
     fn start_here(&self, job: Job) -> Result<(), Job> {
         let Some(stack) = self.stack_for(&job) else { return Err(job) };
         let header = self.fiber_for(stack, job).into_header();
-        // The fiber has not run, and rests at its beginning.
-        self.ready(Task::Started(Started::new(header)), Why::Spawned);
+        // SAFETY: the fiber has not run, and rests at its beginning; nobody else has its header.
+        self.ready(Task::Started(unsafe { Started::new(header) }), Why::Spawned);
         Ok(())
     }
 }

@@ -55,7 +55,9 @@ impl<P: Policy> Local<P> {
         unsafe { segue_core::scheduling::set_current(ptr::null()) };
         let mut policy = self.policy.borrow_mut();
         if yields {
-            let goes = policy.push(Task::Started(Started::new(from)), Why::Yielded);
+            // SAFETY: the running fiber leaves at once, as this function's contract says.
+            let started = unsafe { Started::new(from) };
+            let goes = policy.push(Task::Started(started), Why::Yielded);
             if !matches!(goes, Goes::Here) {
                 self.held.set(self.held.get() + 1);
                 drop(policy);
@@ -68,11 +70,10 @@ impl<P: Policy> Local<P> {
         }
         let next = match policy.pop() {
             Some(Task::Started(started)) => {
-                let next = started.into_header();
+                let next = self.ours(started);
                 if !yields {
                     self.held.set(self.held.get().wrapping_sub(1));
                 }
-                self.check_ours(next);
                 self.fetch_ahead(&policy);
                 self.common.until_look.set(self.common.until_look.get() - 1);
                 self.common.begin_turn();

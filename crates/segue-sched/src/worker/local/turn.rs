@@ -8,7 +8,7 @@ use crate::worker::common::{Whole, set_worker};
 use crate::worker::header::{Coroutine, Header};
 use crate::worker::inbox::Letter;
 use crate::worker::local::Local;
-use crate::worker::policy::{Policy, Task};
+use crate::worker::policy::{Policy, Started, Task};
 use segue_core::Fiber;
 use segue_core::scheduling::{Job, Scheduler};
 use segue_fiber::{Stack, thread_stacks};
@@ -73,8 +73,7 @@ impl<P: Policy> Local<P> {
     pub(crate) fn run(&self, task: Task) {
         match task {
             Task::Started(started) => {
-                let header = started.into_header();
-                self.check_ours(header);
+                let header = self.ours(started);
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
                 let _ = self.switch_to(unsafe { Coroutine::from_header(header) });
             }
@@ -82,12 +81,14 @@ impl<P: Policy> Local<P> {
         }
     }
 
-    /// Looks at a fiber that the policy gave out.
+    /// A fiber that the policy gave out, which must be one of this worker's.
     #[inline(always)]
-    pub(super) fn check_ours(&self, header: NonNull<Header>) {
+    pub(super) fn ours(&self, started: Started) -> NonNull<Header> {
+        let header = started.into_header();
         // SAFETY: a fiber that is ready has not ended, so its header is in place.
         let worker = unsafe { header.as_ref() }.worker.get();
         assert!(ptr::addr_eq(worker, &self.common), "a policy gave out a fiber of another worker");
+        header
     }
 
     #[inline(always)]
@@ -124,9 +125,10 @@ impl<P: Policy> Local<P> {
         };
         let fiber = Coroutine::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
-        self.common.enrol(fiber.header(), fiber.header_ptr());
-        // SAFETY: this is the fiber's scheduler, and the fiber has not run yet.
+        // SAFETY: this is the fiber's scheduler, the fiber has not run yet, and is struck off at
+        // its end.
         unsafe {
+            self.common.enrol(fiber.header_ptr());
             fiber.header().fiber.set_host(fiber.header_ptr().as_ptr().cast());
             fiber.header().fiber.keep_job(job);
         }

@@ -75,7 +75,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         unparker: Arc<dyn Unpark>,
         on_deadlock: Option<OnDeadlock<'a>>,
     ) -> Self {
-        local.common.settle_down(NonNull::from(local));
+        // SAFETY: the worker is borrowed for its loop's life, and its fibers end before that.
+        unsafe { local.common.settle_down(NonNull::from(local)) };
         local.common.remote().set_unparker(unparker);
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window::new();
