@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A ring is always a read-modify-write, also of a word that says RUNG already: the waiter's
-//! `listen` acquires the end of that chain, and so the waiter sees what each ringer did before. A
-//! ring that resumes leaves TAKEN(0) and not RUNG, since the resume has told the waiter. Both are
+//! `listen` acquires the end of that chain, and so the waiter sees the earlier work of each ringer.
+//! A ring that resumes leaves TAKEN(0) and not RUNG, since the resume has told the waiter. Both are
 //! final states to `withdraw`, so that an interrupt that meets a resume changes nothing.
 //!
 //! The waiter's own thread need not ring at all while nobody listens, see `wait/waker.rs`.
@@ -44,8 +44,12 @@ impl Trigger {
     }
 
     /// Rings the bell: the waiter's wait ends, or its next one is refused.
+    ///
+    /// # Safety
+    /// The trigger is a bell: it is waited for by [`listen`](Trigger::listen) alone, and linked to
+    /// nothing.
     #[inline]
-    pub(crate) fn ring(&self) -> Wakeup {
+    pub(crate) unsafe fn ring(&self) -> Wakeup {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let waits = !seen.is_null() && decode(seen).is_none();
@@ -53,8 +57,8 @@ impl Trigger {
             match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     let waiter = NonNull::new(if waits { seen } else { ptr::null_mut() });
-                    // SAFETY: the word was WAITING with this fiber, or there is none to be resumed;
-                    // the exchange has ended that wait, so this is the one resume.
+                    // SAFETY: the word of a bell was WAITING with this fiber, or there is none to
+                    // be resumed; the exchange has ended that wait, so this is the one resume.
                     return unsafe { Wakeup::from_fiber(waiter) };
                 }
                 Err(now) => seen = now,
@@ -63,7 +67,7 @@ impl Trigger {
     }
 
     /// Begins a wait for the bell, unless it was rung since the waiter last looked. If it was, that
-    /// is forgotten, and what was done before it is seen.
+    /// is forgotten, and the earlier work of the ringer is seen.
     ///
     /// # Safety
     /// The fiber is the calling one. [`slumber`](Trigger::slumber) follows, or a `withdraw` that
@@ -84,13 +88,17 @@ impl Trigger {
 
     /// Suspends a fiber that listens. Answers whether the bell was rung; if not, the wait was
     /// cancelled.
+    ///
+    /// # Safety
+    /// The fiber is the calling one, has begun to [`listen`](Trigger::listen), and has not
+    /// withdrawn.
     #[inline]
-    pub(crate) fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
+    pub(crate) unsafe fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
         fiber.begin_wait(self, waits_for);
         if is_to_suspend(fiber) {
-            // SAFETY: the word was WAITING with this fiber and was not withdrawn, so exactly one
-            // resume follows, or is under way: by the ringer, or by this thread when an interrupt
-            // cancels it.
+            // SAFETY: the word was WAITING with this fiber and was not withdrawn, by the contract,
+            // so exactly one resume follows, or is under way: by the ringer, or by this thread when
+            // an interrupt cancels it.
             unsafe { fiber.suspend() };
         }
         fiber.end_wait() == WaitEnd::Resumed

@@ -200,7 +200,8 @@ impl Bell {
         if self.is_owned_here() && !self.trigger.is_listened_to() {
             self.rung_here.set(true);
         } else {
-            self.trigger.ring().wake();
+            // SAFETY: the trigger is a bell's, of which `Listener` alone is the waiter.
+            unsafe { self.trigger.ring() }.wake();
         }
     }
 
@@ -303,7 +304,9 @@ impl Listener {
         if fiber.is_cancelled() && trigger.withdraw().is_some() {
             return Err(fiber.cancelled());
         }
-        if trigger.slumber(fiber, waits_for) { Ok(()) } else { Err(fiber.cancelled()) }
+        // SAFETY: the fiber is the calling one; it listens since the look above, and has not
+        // withdrawn.
+        if unsafe { trigger.slumber(fiber, waits_for) } { Ok(()) } else { Err(fiber.cancelled()) }
     }
 }
 
