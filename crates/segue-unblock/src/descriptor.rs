@@ -83,10 +83,21 @@ pub(crate) fn duplicate_or_wait(fd: c_int) -> Outcome<OwnedFd> {
     })
 }
 
-/// An option of a socket that is a number.
-pub(crate) fn option<T: Copy + Default>(fd: c_int, name: c_int) -> Option<T> {
+/// A type of numbers alone.
+///
+/// # Safety
+/// Every value of its bytes is good.
+pub(crate) unsafe trait Numbers: Copy + Default {}
+
+// SAFETY: a number has no bad value.
+unsafe impl Numbers for c_int {}
+// SAFETY: nor have two of them, behind each other.
+unsafe impl Numbers for [i64; 2] {}
+
+/// An option of a socket that consists of numbers.
+pub(crate) fn option<T: Numbers>(fd: c_int, name: c_int) -> Option<T> {
     let (mut value, mut length) = (T::default(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: there is room for so many bytes, of numbers of which all values are good.
+    // SAFETY: there is room for so many bytes, of numbers, and all values of these are good.
     let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length) };
     (done == 0).then_some(value)
 }
