@@ -89,7 +89,7 @@ pub unsafe trait Scheduler {
     }
 
     /// The running fiber would leave a request to its thread's park and wait for the answer.
-    /// Answers whether the thread idles there and nowhere else; then the park is polled soon.
+    /// Answers whether the thread idles there and nowhere else; then the park is polled soon (27).
     fn leave_to_park(&self) -> bool {
         false
     }

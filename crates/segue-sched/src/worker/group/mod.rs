@@ -259,7 +259,8 @@ impl Group {
     /// Whether this is the scheduler's own family, and stays in place until the last worker has
     /// ended.
     pub(crate) fn keeps(&self, family: FamilyId) -> bool {
-        self.kept.load(Ordering::Relaxed) == family.addr()
+        // Zero stands for none, in both.
+        family.addr() != 0 && self.kept.load(Ordering::Relaxed) == family.addr()
     }
 
     /// The family is about to be completed: nothing is spawned by handle any more.
