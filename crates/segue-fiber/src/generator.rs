@@ -18,12 +18,6 @@
 //! If the region ends before the first element, the generator is *late*, and never starts. A
 //! generator that is dropped while suspended is *ending*: giving then panics with [`Dropped`], so
 //! that the body is unwound. A body that catches the panic and gives again is unwound again.
-//!
-//! # Double-ended
-//!
-//! A walk has one direction: the last element of a generator is known when all were asked for. A
-//! second walk from the other end is possible, with a stop when both together have given all
-//! elements: [`BothEnds`].
 
 #![allow(unsafe_code)] // Body and consumer meet in a header at the top of the body's stack.
 
@@ -505,60 +499,3 @@ impl<T> fmt::Debug for Yielder<T> {
         f.debug_struct("Yielder").finish_non_exhaustive()
     }
 }
-
-/// Two walks over the same elements, from either end: together they give each element once.
-///
-/// ```
-/// use segue_fiber::{BothEnds, generator};
-///
-/// let front = generator(|y| (0..4).for_each(|it| y.give(it)));
-/// let back = generator(|y| (0..4).rev().for_each(|it| y.give(it)));
-/// assert!(BothEnds::new(4, front, back).rev().eq([3, 2, 1, 0]));
-/// ```
-#[derive(Debug)]
-pub struct BothEnds<'r, T> {
-    left: usize,
-    front: Generator<'r, T>,
-    back: Generator<'r, T>,
-}
-
-impl<'r, T> BothEnds<'r, T> {
-    /// Of `elements` elements, `front` gives the first ones and `back` the last ones, in reverse
-    /// order.
-    ///
-    /// How many there are has to be known: two walks do not see where they meet. A walk that ends
-    /// earlier ends the iteration from its side.
-    pub fn new(elements: usize, front: Generator<'r, T>, back: Generator<'r, T>) -> Self {
-        Self { left: elements, front, back }
-    }
-
-    fn take(left: &mut usize, side: &mut Generator<'r, T>) -> Option<T> {
-        let now = left.checked_sub(1)?;
-        let element = side.next()?;
-        *left = now;
-        Some(element)
-    }
-}
-
-impl<T> Iterator for BothEnds<'_, T> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        Self::take(&mut self.left, &mut self.front)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // A walk may end early.
-        (0, Some(self.left))
-    }
-}
-
-impl<T> DoubleEndedIterator for BothEnds<'_, T> {
-    #[inline]
-    fn next_back(&mut self) -> Option<T> {
-        Self::take(&mut self.left, &mut self.back)
-    }
-}
-
-impl<T> FusedIterator for BothEnds<'_, T> {}

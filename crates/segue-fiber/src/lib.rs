@@ -103,7 +103,7 @@ pub use arena::{Stack, StackArena};
 pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
 pub use coroutine::{Coroutine, begin_suspend, suspend};
-pub use generator::{BothEnds, Generator, Yielder, generator, generator_with_stack};
+pub use generator::{Generator, Yielder, generator, generator_with_stack};
 pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch, prefetch_frames};
 pub use outcome::{Step, leaked_stacks};
 pub use passing::pass_on;

@@ -89,9 +89,7 @@ pub mod sync;
 #[cfg(feature = "sched")]
 pub use runtime::{default_pool, run, runtime};
 #[cfg(feature = "sched")]
-pub use segue_sched::fiber::{
-    BothEnds, Generator, Region, Yielder, effect, generator, generator_with_stack, multi, region,
-};
+pub use segue_sched::fiber::{Generator, Region, Yielder, effect, generator, generator_with_stack, multi, region};
 #[cfg(feature = "sched")]
 pub use segue_sched::{
     self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, FnContext, Handle, Hierarchical, Lifo, Polled,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use segue_fiber::effect::{Continuation, Effect, Handler, perform};
-use segue_fiber::{BothEnds, Generator, Yielder, generator, leaked_stacks, region};
+use segue_fiber::{Generator, Yielder, generator, leaked_stacks, region};
 
 struct Ask;
 impl Effect for Ask {
@@ -218,17 +218,6 @@ fn effects_of_a_body_go_to_who_asks() {
     assert_eq!(Handler::new().answer(|_: Ask| 4).handle(|| asks.next()), Some(103));
     drop(asks);
     assert_eq!(leaked_stacks(), 0);
-}
-
-#[test]
-fn both_ends() {
-    let forth = || generator(|y| (0..5).for_each(|it| y.give(it)));
-    let back = || generator(|y| (0..5).rev().for_each(|it| y.give(it)));
-    let mut ends = BothEnds::new(5, forth(), back());
-    assert_eq!((ends.next(), ends.next_back(), ends.next_back(), ends.next()), (Some(0), Some(4), Some(3), Some(1)));
-    assert_eq!(ends.size_hint(), (0, Some(1)));
-    assert_eq!((ends.next_back(), ends.next_back(), ends.next()), (Some(2), None, None));
-    assert!(BothEnds::new(5, forth(), back()).rev().eq([4, 3, 2, 1, 0]));
 }
 
 #[test]
