@@ -193,7 +193,8 @@ impl Trigger {
         waits_for: WaitsFor,
         is_to_suspend: impl FnOnce() -> bool,
     ) -> Outcome {
-        fiber.begin_wait(self, waits_for);
+        // SAFETY: the trigger is borrowed until the wait's end, below, or is freed when withdrawn.
+        unsafe { fiber.begin_wait(self, waits_for) };
         if is_to_suspend() {
             // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn, so exactly
             // one resume follows, or is under way: by the claimer, or by this thread when an
@@ -418,11 +419,10 @@ impl Fiber {
     #[must_use]
     #[inline]
     pub fn interrupted(&self) -> bool {
-        // SAFETY: the slot has a trigger while the frame of that trigger waits, on this thread.
+        // SAFETY: the slot has the trigger of a wait on this thread, which stays: see `begin_wait`.
         match unsafe { self.trigger.get().cast::<Trigger>().as_ref() } {
             Some(trigger) if self.is_cancelled() && self.leaves(trigger) => {
-                // The other side that shares the trigger may free that from now on, before this
-                // fiber has run again.
+                // The other side may free the trigger, before this fiber has run again.
                 self.trigger.set(ptr::null());
                 true
             }
@@ -435,14 +435,16 @@ impl Fiber {
     }
 
     /// Names the wait that the fiber, which is registered for it, is about to begin.
+    ///
+    /// # Safety
+    /// The trigger stays until [`end_wait`](Fiber::end_wait), or an interrupt has ended the wait.
     #[inline]
-    pub(crate) fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
+    pub(crate) unsafe fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
         self.trigger.set(ptr::from_ref(trigger).cast());
         self.waits_for.set(Some(waits_for));
     }
 
-    /// Ends the wait, and answers how: by a resumer, or by the fiber's own thread, and then the
-    /// trigger may be gone.
+    /// Ends the wait, and answers how. After a withdrawal the trigger may be gone.
     #[inline]
     pub(crate) fn end_wait(&self) -> WaitEnd {
         self.refill();

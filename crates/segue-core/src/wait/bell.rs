@@ -94,7 +94,8 @@ impl Trigger {
     /// withdrawn.
     #[inline]
     pub(crate) unsafe fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
-        fiber.begin_wait(self, waits_for);
+        // SAFETY: the trigger is borrowed until the end of the wait below.
+        unsafe { fiber.begin_wait(self, waits_for) };
         if is_to_suspend(fiber) {
             // SAFETY: the word was WAITING with this fiber and was not withdrawn, by the contract,
             // so exactly one resume follows, or is under way: by the ringer, or by this thread when
