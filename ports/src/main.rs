@@ -3,9 +3,9 @@
 //!
 //! Each connection is a fiber. All connect before the first one asks.
 
-use segue::std::net::TcpStream;
-use segue::std::sync::Barrier;
-use segue::std::thread;
+use segue_std::net::TcpStream;
+use segue_std::sync::Barrier;
+use segue_std::thread;
 use std::error::Error;
 use std::io::{Read, Write};
 use std::time::Duration;

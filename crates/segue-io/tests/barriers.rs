@@ -8,7 +8,7 @@ mod table;
 use segue_core::scheduling::Park;
 use segue_core::yield_now;
 use segue_io::DriverPark;
-use segue_io::net::{Resolve, TcpListener, TcpStream, ToAddrs, UdpSocket, lookup, set_resolver};
+use segue_io::net::{Resolve, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, lookup, set_resolver};
 use segue_sched::{Builder, Hosted, hosted};
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
@@ -83,10 +83,10 @@ fn others() {
 /// An address that acts when it is looked up.
 struct Acts(SocketAddr);
 
-impl ToAddrs for Acts {
+impl ToSocketAddrs for Acts {
     type Iter = option::IntoIter<SocketAddr>;
 
-    fn to_addrs(&self) -> io::Result<Self::Iter> {
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
         act();
         Ok(Some(self.0).into_iter())
     }
@@ -139,14 +139,14 @@ fn resolved() -> u64 {
 }
 
 static ROWS: &[Row] = &[
-    fiber("TcpStream::connect: ToAddrs", Captured, connect),
-    thread("TcpStream::connect: ToAddrs, on a thread", Captured, connect),
-    fiber("TcpListener::bind: ToAddrs", Captured, bind),
-    thread("TcpListener::bind: ToAddrs, on a thread", Captured, bind),
-    fiber("UdpSocket::bind: ToAddrs", Captured, udp_bind),
-    fiber("UdpSocket::connect: ToAddrs", Captured, udp_connect),
-    fiber("UdpSocket::send_to: ToAddrs", Captured, udp_send_to),
-    fiber("lookup: ToAddrs", Captured, looked_up),
+    fiber("TcpStream::connect: ToSocketAddrs", Captured, connect),
+    thread("TcpStream::connect: ToSocketAddrs, on a thread", Captured, connect),
+    fiber("TcpListener::bind: ToSocketAddrs", Captured, bind),
+    thread("TcpListener::bind: ToSocketAddrs, on a thread", Captured, bind),
+    fiber("UdpSocket::bind: ToSocketAddrs", Captured, udp_bind),
+    fiber("UdpSocket::connect: ToSocketAddrs", Captured, udp_connect),
+    fiber("UdpSocket::send_to: ToSocketAddrs", Captured, udp_send_to),
+    fiber("lookup: ToSocketAddrs", Captured, looked_up),
     fiber("a name is looked up: Resolve", Captured, resolved),
     thread("a name is looked up: Resolve, on a thread", Captured, resolved),
     fiber("a waker, by the driver of those who have none", Apart, || Reads::new().write(others)),

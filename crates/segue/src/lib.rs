@@ -83,7 +83,6 @@ pub mod fiber;
 mod runtime;
 mod select;
 mod spawn;
-pub mod std;
 pub mod sync;
 
 #[cfg(feature = "sched")]

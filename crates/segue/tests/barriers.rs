@@ -114,43 +114,6 @@ fn worked_on(results: Result<Vec<u64>, Incomplete<u64>>) -> u64 {
     results.or_else(|ended| ended.results.into_iter().collect::<Option<Vec<_>>>().ok_or(ended.error)).unwrap()[0]
 }
 
-/// The same, by std's names, and within a limit.
-fn wait_timeout_while() -> u64 {
-    let (value, changed) = (segue::std::sync::Mutex::new(0), segue::std::sync::Condvar::new());
-    let condition = |value: &mut u64| {
-        act();
-        *value += 1;
-        *value < 1
-    };
-    let (guard, result) = changed.wait_timeout_while(value.lock().unwrap(), table::LONG, condition).unwrap();
-    assert!(!result.timed_out());
-    *guard + RIGHT - 1
-}
-
-#[cfg(feature = "io")]
-mod addresses {
-    use super::act;
-    use segue::net::ToAddrs;
-    use segue::std::net::{SocketAddr, ToSocketAddrs};
-    use std::{io, iter};
-
-    /// An address that acts when it is looked up.
-    struct ActsWhenAsked;
-
-    impl ToAddrs for ActsWhenAsked {
-        type Iter = iter::Once<SocketAddr>;
-
-        fn to_addrs(&self) -> io::Result<Self::Iter> {
-            act();
-            Ok(iter::once(SocketAddr::from(([127, 0, 0, 1], 7))))
-        }
-    }
-
-    pub(super) fn port() -> u64 {
-        ActsWhenAsked.to_socket_addrs().unwrap().map(|address| u64::from(address.port())).sum()
-    }
-}
-
 /// The condition is looked at again by a fiber that was notified.
 fn wait_while_again() -> u64 {
     let (value, changed) = (Mutex::new(0), Condvar::new());
@@ -225,12 +188,6 @@ static ROWS: &[Row] = &[
         assert!(once.is_completed());
         RIGHT
     }),
-    fiber("segue::std: Once::call_once_force", Captured, || {
-        let once = segue::std::sync::Once::new();
-        once.call_once_force(|_| _ = acts());
-        assert!(once.is_completed());
-        RIGHT
-    }),
     fiber("Lazy::force", Captured, || *Lazy::new(acts).force().unwrap()),
     fiber("Lazy::force_fallible", Captured, || *Lazy::new(|| Ok::<_, ()>(acts())).force_fallible().unwrap()),
     fiber("Lazy::force_source, in a poll", Refused("Lazy<u64>"), || {
@@ -284,13 +241,6 @@ static ROWS: &[Row] = &[
         let again = |_: &()| acts() == 0;
         RIGHT * u64::from(Retry::new(2).run_while(again, |_| Err::<(), _>(())).unwrap_err().attempts)
     }),
-    fiber("std: Condvar::wait_timeout_while", Captured, wait_timeout_while),
-    thread("std: Condvar::wait_timeout_while, on a thread", Captured, wait_timeout_while),
-    fiber("std: OnceLock::get_or_init", Captured, || *segue::std::sync::OnceLock::new().get_or_init(acts)),
-    fiber("std: the body of a scope", Captured, || segue::std::thread::scope(|_| acts())),
-    fiber("std: a fiber of a scope", Apart, || segue::std::thread::scope(|s| s.spawn(acts).join().unwrap())),
-    #[cfg(feature = "io")]
-    fiber("std: ToSocketAddrs", Captured, addresses::port),
     fiber("the drop of a structure with its value", Captured, || {
         drop((MVar::new(ActsAtDrop), Mutex::new(0)));
         RIGHT

@@ -20,17 +20,17 @@ use std::{io, iter, option, slice, vec};
 /// # Examples
 ///
 /// ```
-/// use segue_io::net::ToAddrs;
+/// use segue_io::net::ToSocketAddrs;
 /// use std::net::{IpAddr, SocketAddr};
 ///
 /// let wanted = SocketAddr::from(([127, 0, 0, 1], 80));
-/// assert!("127.0.0.1:80".to_addrs()?.eq([wanted]));
-/// assert!(("127.0.0.1", 80).to_addrs()?.eq([wanted]));
-/// assert!((IpAddr::from([127, 0, 0, 1]), 80).to_addrs()?.eq([wanted]));
-/// assert!([wanted; 2].to_addrs()?.eq([wanted; 2]));
+/// assert!("127.0.0.1:80".to_socket_addrs()?.eq([wanted]));
+/// assert!(("127.0.0.1", 80).to_socket_addrs()?.eq([wanted]));
+/// assert!((IpAddr::from([127, 0, 0, 1]), 80).to_socket_addrs()?.eq([wanted]));
+/// assert!([wanted; 2].to_socket_addrs()?.eq([wanted; 2]));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub trait ToAddrs {
+pub trait ToSocketAddrs {
     /// The addresses, the preferred one first.
     type Iter: Iterator<Item = SocketAddr>;
 
@@ -41,16 +41,16 @@ pub trait ToAddrs {
     ///
     /// # Errors
     /// Those of the resolver; `InvalidInput` for what has no port; the cancellation.
-    fn to_addrs(&self) -> io::Result<Self::Iter>;
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
 /// What is an address, or makes one without a look-up.
 macro_rules! literal {
     ($($what:ty),*) => {$(
-        impl ToAddrs for $what {
+        impl ToSocketAddrs for $what {
             type Iter = option::IntoIter<SocketAddr>;
 
-            fn to_addrs(&self) -> io::Result<Self::Iter> {
+            fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
                 Ok(Some(SocketAddr::from(*self)).into_iter())
             }
         }
@@ -89,11 +89,11 @@ impl Iterator for Resolved {
     }
 }
 
-impl ToAddrs for str {
+impl ToSocketAddrs for str {
     type Iter = Resolved;
 
     #[track_caller]
-    fn to_addrs(&self) -> io::Result<Resolved> {
+    fn to_socket_addrs(&self) -> io::Result<Resolved> {
         if let Ok(addr) = self.parse() {
             return Ok(Resolved::one(addr));
         }
@@ -107,11 +107,11 @@ impl ToAddrs for str {
 /// What has addresses by a method of another type.
 macro_rules! others {
     ($([$($generics:tt)*] $what:ty => $iter:ty, |$it:ident| $addrs:expr;)*) => {$(
-        impl<$($generics)*> ToAddrs for $what {
+        impl<$($generics)*> ToSocketAddrs for $what {
             type Iter = $iter;
 
             #[track_caller]
-            fn to_addrs(&self) -> io::Result<$iter> {
+            fn to_socket_addrs(&self) -> io::Result<$iter> {
                 let $it = self;
                 $addrs
             }
@@ -120,7 +120,7 @@ macro_rules! others {
 }
 
 others! {
-    [] String => Resolved, |text| text.as_str().to_addrs();
+    [] String => Resolved, |text| text.as_str().to_socket_addrs();
     [] (&str, u16) => Resolved, |host| Resolved::of(host.0, host.1);
     [] (String, u16) => Resolved, |host| Resolved::of(&host.0, host.1);
     ['a] &'a [SocketAddr] => iter::Copied<slice::Iter<'a, SocketAddr>>, |addrs| Ok(addrs.iter().copied());
@@ -128,19 +128,19 @@ others! {
     [] Vec<SocketAddr> => vec::IntoIter<SocketAddr>, |addrs| Ok(addrs.clone().into_iter());
 }
 
-impl<T: ToAddrs + ?Sized> ToAddrs for &T {
+impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     type Iter = T::Iter;
 
     #[track_caller]
-    fn to_addrs(&self) -> io::Result<T::Iter> {
-        (**self).to_addrs()
+    fn to_socket_addrs(&self) -> io::Result<T::Iter> {
+        (**self).to_socket_addrs()
     }
 }
 
 /// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
 ///
 /// An address that is written out is only read. A name is looked up by the
-/// [resolver](super::Resolve), as in whatever takes [`ToAddrs`]: so this is for programs that want
+/// [resolver](super::Resolve), as in whatever takes [`ToSocketAddrs`]: so this is for programs that want
 /// to see the addresses.
 ///
 /// # Cancellation
@@ -158,7 +158,7 @@ impl<T: ToAddrs + ?Sized> ToAddrs for &T {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[track_caller]
-pub fn lookup(host: impl ToAddrs) -> io::Result<Vec<SocketAddr>> {
+pub fn lookup(host: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     segue_core::admit()?;
-    Ok(host.to_addrs()?.collect())
+    Ok(host.to_socket_addrs()?.collect())
 }

@@ -25,7 +25,7 @@
 //!
 //! # Names
 //!
-//! All functions that take an address take [`ToAddrs`]. An address that is written out
+//! All functions that take an address take [`ToSocketAddrs`]. An address that is written out
 //! (`"127.0.0.1:80"`, a [`SocketAddr`](std::net::SocketAddr)) is parsed. A name is looked up by the
 //! system, on a thread for [`blocking`](segue_core::blocking) calls, and the fiber waits; its
 //! worker does not. A program may [set](set_resolver) a resolver of its own.
@@ -59,7 +59,7 @@ mod tcp;
 mod udp;
 mod unix;
 
-pub use addrs::{Resolved, ToAddrs, lookup};
+pub use addrs::{Resolved, ToSocketAddrs, lookup};
 pub use builder::Socket;
 pub use copy::{CopyError, copy_bidirectional};
 pub use fds::Received;

@@ -3,7 +3,7 @@
 //! Used by servers and clients, as methods of [`TcpStream`](super::TcpStream) and
 //! [`TcpListener`](super::TcpListener).
 
-use super::addrs::ToAddrs;
+use super::addrs::ToSocketAddrs;
 use super::family::Internet;
 use super::listener::Listener;
 use super::ops::{self, Connecting};
@@ -57,9 +57,9 @@ impl Stream<Tcp> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[track_caller]
-    pub fn connect(addr: impl ToAddrs) -> io::Result<Self> {
+    pub fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
         segue_core::check()?;
-        let mut addrs = addr.to_addrs()?;
+        let mut addrs = addr.to_socket_addrs()?;
         let Some(one) = addrs.next() else { return Tries::default().fail() };
         let Some(other) = addrs.next() else { return Self::connect_one(&one, None) };
         let row = race::interleaved([one, other].into_iter().chain(addrs));
@@ -155,8 +155,8 @@ impl Listener<Tcp> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[track_caller]
-    pub fn bind(addr: impl ToAddrs) -> io::Result<Self> {
-        Tries::first(addr.to_addrs()?, Self::bind_one)
+    pub fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
+        Tries::first(addr.to_socket_addrs()?, Self::bind_one)
     }
 
     fn bind_one(addr: SocketAddr) -> io::Result<Self> {

@@ -2,7 +2,7 @@
 //!
 //! Used as methods of [`UdpSocket`](super::UdpSocket).
 
-use super::addrs::ToAddrs;
+use super::addrs::ToSocketAddrs;
 use super::family::Internet;
 use super::ops::{self, SendTo};
 use super::options::options;
@@ -27,8 +27,8 @@ impl Packets<Udp> {
     /// # Errors
     /// That of the last address, if none could be bound; `InvalidInput` for no address at all.
     #[track_caller]
-    pub fn bind(addr: impl ToAddrs) -> io::Result<Self> {
-        Tries::first(addr.to_addrs()?, Self::bind_one)
+    pub fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
+        Tries::first(addr.to_socket_addrs()?, Self::bind_one)
     }
 
     fn bind_one(addr: SocketAddr) -> io::Result<Self> {
@@ -47,8 +47,8 @@ impl Packets<Udp> {
     /// # Errors
     /// That of the last address; `InvalidInput` for no address at all.
     #[track_caller]
-    pub fn connect(&self, addr: impl ToAddrs) -> io::Result<()> {
-        Tries::first(addr.to_addrs()?, |addr| self.shared.io().connect(&addr.into()))
+    pub fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
+        Tries::first(addr.to_socket_addrs()?, |addr| self.shared.io().connect(&addr.into()))
     }
 
     /// Sends a packet to the first of these addresses. Returns its length.
@@ -59,8 +59,8 @@ impl Packets<Udp> {
     /// # Errors
     /// The kernel's error; `InvalidInput` for no address at all; the socket's time-out.
     #[track_caller]
-    pub fn send_to(&self, packet: &[u8], addr: impl ToAddrs) -> io::Result<usize> {
-        let Some(addr) = addr.to_addrs()?.next() else { return Tries::default().fail() };
+    pub fn send_to(&self, packet: &[u8], addr: impl ToSocketAddrs) -> io::Result<usize> {
+        let Some(addr) = addr.to_socket_addrs()?.next() else { return Tries::default().fail() };
         run(&self.shared.0, SendTo(packet, &addr.into()), self.write_timeout()?)
     }
 

@@ -6,7 +6,7 @@ use crate::common;
 use common::{everywhere, guarded, on_one_worker};
 use segue_core::{CancelToken, Cancelled, blocking, scope, set_blocking_limit, shield};
 use segue_io::Backend;
-use segue_io::net::{Resolve, SystemResolver, TcpListener, TcpStream, ToAddrs, UdpSocket, lookup, set_resolver};
+use segue_io::net::{Resolve, SystemResolver, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, lookup, set_resolver};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,7 +61,7 @@ fn what_is_written_out_is_parsed_and_nobody_is_asked() {
     assert_eq!(lookup([v4, v6]).unwrap(), [v4, v6]);
     assert_eq!(lookup(&[v4, v6][..]).unwrap(), [v4, v6]);
     assert_eq!(lookup(vec![v4, v6]).unwrap(), [v4, v6]);
-    assert_eq!(ToAddrs::to_addrs("127.0.0.1:80").unwrap().size_hint(), (1, Some(1)));
+    assert_eq!(ToSocketAddrs::to_socket_addrs("127.0.0.1:80").unwrap().size_hint(), (1, Some(1)));
     for bad in ["", ":", "home", "home:", "home:http", "home:65536", "127.0.0.1", "::1"] {
         let error = lookup(bad).map(|found| panic!("{bad}: {found:?}")).unwrap_err();
         assert!(bad == "::1" || error.kind() == ErrorKind::InvalidInput, "{bad}: {error}");

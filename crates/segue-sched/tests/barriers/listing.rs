@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates with operations. The servers and clients of `segue-http` are written on these.
-const CRATES: [&str; 6] = ["segue-core", "segue-fiber", "segue-sched", "segue-io", "segue-bridge", "segue"];
+const CRATES: [&str; 7] =
+    ["segue-core", "segue-fiber", "segue-sched", "segue-io", "segue-bridge", "segue", "segue-std"];
 
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "segue-sched/tests/barriers/bodies.rs",
     "segue-sched/tests/barriers/operations.rs",
     "segue-sched/tests/barriers/schedulers.rs",
@@ -17,6 +18,7 @@ const TABLES: [&str; 7] = [
     "segue-io/tests/barriers.rs",
     "segue-bridge/tests/barriers.rs",
     "segue/tests/barriers.rs",
+    "segue-std/tests/barriers.rs",
 ];
 
 /// In which row it is.
@@ -157,15 +159,15 @@ const ROWS: &[In] = &[
     In("segue-sched: Pool::spawn", "Pool::spawn"),
     In("segue-sched: Pool::spawn_as", "Pool::spawn"),
     In("segue-sched: Pool::spawn_task", "spawn_task: a poll"),
-    In("segue-io: Listener::bind", "TcpListener::bind: ToAddrs"),
-    In("segue-io: Packets::bind", "UdpSocket::bind: ToAddrs"),
-    In("segue-io: Packets::connect", "UdpSocket::connect: ToAddrs"),
-    In("segue-io: Packets::send_to", "UdpSocket::send_to: ToAddrs"),
-    In("segue-io: Stream::connect", "TcpStream::connect: ToAddrs"),
-    In("segue-io: lookup", "lookup: ToAddrs"),
+    In("segue-io: Listener::bind", "TcpListener::bind: ToSocketAddrs"),
+    In("segue-io: Packets::bind", "UdpSocket::bind: ToSocketAddrs"),
+    In("segue-io: Packets::connect", "UdpSocket::connect: ToSocketAddrs"),
+    In("segue-io: Packets::send_to", "UdpSocket::send_to: ToSocketAddrs"),
+    In("segue-io: Stream::connect", "TcpStream::connect: ToSocketAddrs"),
+    In("segue-io: lookup", "lookup: ToSocketAddrs"),
     In("segue-io: set_resolver", "a name is looked up: Resolve"),
     In("segue-io: trait Resolve", "a name is looked up: Resolve"),
-    In("segue-io: trait ToAddrs", "lookup: ToAddrs"),
+    In("segue-io: trait ToSocketAddrs", "lookup: ToSocketAddrs"),
     In("segue-bridge: direct", "direct"),
     In("segue-bridge: direct_as", "direct_as"),
     In("segue-bridge: direct_on", "direct_on"),
@@ -181,8 +183,6 @@ const ROWS: &[In] = &[
     In("segue: Builder::spawn_on", "segue::spawn"),
     In("segue: Builder::spawn_task", "spawn_task: a poll"),
     In("segue: Builder::spawn_in", "a fiber of a scope"),
-    In("segue: Builder::spawn_scoped", "std: a fiber of a scope"),
-    In("segue: Scope::spawn", "std: a fiber of a scope"),
     In("segue: join_all", "join_all: a closure"),
     In("segue: race", "race: a closure"),
     In("segue: first_ok", "first_ok: a closure"),
@@ -191,9 +191,6 @@ const ROWS: &[In] = &[
     In("segue: AtMost::any", "AtMost::any, by the caller"),
     In("segue: Retry::run", "Retry::run"),
     In("segue: Retry::run_while", "Retry::run_while: whether it is worth it"),
-    In("segue: Condvar::wait_timeout_while", "std: Condvar::wait_timeout_while"),
-    In("segue: OnceLock::get_or_init", "std: OnceLock::get_or_init"),
-    In("segue: trait ToSocketAddrs", "std: ToSocketAddrs"),
     In("segue: Builder::spawn_daemon_in", "a daemon of a scope"),
     In("segue: Builder::spawn_local_in", "a local fiber of a scope"),
     In("segue: Builder::spawn_try_in", "a fiber of a scope"),
@@ -209,12 +206,21 @@ const ROWS: &[In] = &[
     In("segue: Condvar::wait_while", "Condvar::wait_while, again"),
     In("segue: MVar::modify", "MVar::modify"),
     In("segue: Once::call_once", "Once::call_once"),
-    In("segue: Once::call_once_force", "segue::std: Once::call_once_force"),
     In("segue: Once::call_once_source", "Once::call_once_source, in a poll"),
     In("segue: OnceCell::get_or_init", "OnceCell::get_or_init"),
     In("segue: OnceCell::get_or_try_init", "OnceCell::get_or_try_init"),
     In("segue: OnceCell::get_or_init_source", "OnceCell::get_or_init_source, in a poll"),
     In("segue: OnceCell::get_or_try_init_source", "OnceCell::get_or_try_init_source, in a poll"),
+    In("segue-std: Builder::spawn", "std: spawn"),
+    In("segue-std: Builder::spawn_scoped", "std: a fiber of a scope"),
+    In("segue-std: Condvar::wait_timeout_while", "std: Condvar::wait_timeout_while"),
+    In("segue-std: Condvar::wait_while", "std: Condvar::wait_while"),
+    In("segue-std: Once::call_once", "std: Once::call_once_force"),
+    In("segue-std: Once::call_once_force", "std: Once::call_once_force"),
+    In("segue-std: OnceLock::get_or_init", "std: OnceLock::get_or_init"),
+    In("segue-std: Scope::spawn", "std: a fiber of a scope"),
+    In("segue-std: scope", "std: the body of a scope"),
+    In("segue-std: spawn", "std: spawn"),
 ];
 
 /// What no safe program can have act, and why. What `unsafe` code gives in keeps a contract, which
@@ -266,6 +272,8 @@ const NONE: &[In] = &[
     In("segue-sched: trait Adds", "sealed: private to parallel loops"),
     In("segue-sched: trait Countable", "sealed: private to parallel loops"),
     In("segue-fiber: Coroutine::new", "the main function of a stack, for schedulers"),
+    In("segue-std: trait CommandExt", "sealed: it has one implementation"),
+    In("segue-std: trait Sealed", "seals the trait CommandExt"),
     In("segue-io: trait Protocol", "sealed: there are five"),
     In("segue-io: trait Listens", "sealed: there are five protocols"),
     In("segue-io: trait Connectionless", "sealed: there are five protocols"),
@@ -280,7 +288,7 @@ const NONE: &[In] = &[
 
 /// What a parameter is that may call back.
 const CALLS: [&str; 10] =
-    ["Fn(", "FnOnce(", "FnMut(", "fn(", "dyn ", "Policy", "Future", "IntoFuture", "ToAddrs", "Waker"];
+    ["Fn(", "FnOnce(", "FnMut(", "fn(", "dyn ", "Policy", "Future", "IntoFuture", "ToSocketAddrs", "Waker"];
 
 /// The type that an `impl` is for, without its path and parameters.
 fn implemented(header: &str) -> String {

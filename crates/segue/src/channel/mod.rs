@@ -70,8 +70,6 @@ pub use operations::{SendValue, Sending};
 pub use receiver::{Iter, Receiver, TryIter};
 pub use sender::{Reserved, Sender, WeakSender};
 
-pub(crate) use receiver::VALUE;
-
 use state::{Shared, Undelivered};
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The source of its wait.
-pub(crate) const VALUE: &str = "a value in a channel";
+pub(super) const VALUE: &str = "a value in a channel";
 
 /// The receiving side of a channel. Clone this side for several receivers; each value goes to one.
 ///
@@ -107,7 +107,7 @@ impl<T> Receiver<T> {
     }
 
     #[inline(always)] // As the source's `wait`.
-    pub(crate) fn receive(&self, waits_for: WaitsFor) -> Result<Result<T, Closed>, Cancelled> {
+    pub(super) fn receive(&self, waits_for: WaitsFor) -> Result<Result<T, Closed>, Cancelled> {
         if self.0.is_ahead() {
             admit()?;
             if let Some(value) = self.0.receive_ahead() {

@@ -107,8 +107,15 @@ impl Condvar {
         self.wait_at(guard, Location::caller())
     }
 
-    /// As [`wait`](Condvar::wait), called at `at`.
-    pub(crate) fn wait_at<'a, T: ?Sized>(
+    /// As [`wait`](Condvar::wait), called at `at`: for `segue-std`, which waits in a closure.
+    ///
+    /// # Cancellation
+    /// As for [`wait`](Condvar::wait).
+    ///
+    /// # Errors
+    /// As for [`wait`](Condvar::wait).
+    #[doc(hidden)]
+    pub fn wait_at<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
         at: &'static Location<'static>,

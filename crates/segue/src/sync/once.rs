@@ -109,8 +109,21 @@ impl Once {
     }
 
     /// [`wait`](Once::wait) as a source.
+    ///
+    /// # Cancellation
+    /// *No effect*.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example() {
+    /// let once = segue::sync::Once::new();
+    /// once.call_once(|| ()).unwrap();
+    /// assert_eq!(once.wait_source().await, Ok(()));
+    /// # }
+    /// ```
     #[track_caller]
-    pub(crate) fn wait_source(&self) -> Waitable<impl Source<Output = Result<(), ForceError>>> {
+    pub fn wait_source(&self) -> Waitable<impl Source<Output = Result<(), ForceError>>> {
         self.0.wait_source().map(|done| done.copied())
     }
 

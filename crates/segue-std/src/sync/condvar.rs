@@ -1,9 +1,8 @@
 //! std's condition.
 
 use super::mutex::MutexGuard;
-use crate::Rejected;
-use crate::std::time::Instant;
-use crate::sync;
+use crate::time::Instant;
+use segue::{Rejected, sync};
 use std::fmt;
 use std::panic::{Location, resume_unwind};
 use std::sync::{LockResult, PoisonError};
@@ -14,13 +13,13 @@ use std::time::Duration;
 /// It wakes nobody without a reason. Guards of several mutexes may wait at one.
 ///
 /// # Cancellation
-/// A wait locks the mutex again, unlocks it, and unwinds; see [the module](crate::std).
+/// A wait locks the mutex again, unlocks it, and unwinds; see [the module](crate).
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::{Condvar, Mutex};
-/// use segue::std::thread;
+/// use segue_std::sync::{Condvar, Mutex};
+/// use segue_std::thread;
 ///
 /// let (open, changed) = (Mutex::new(false), Condvar::new());
 /// thread::scope(|s| {
@@ -94,10 +93,10 @@ impl Condvar {
     pub fn wait_timeout<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> Timed<MutexGuard<'a, T>> {
         let (watch, inner) = guard.into_parts();
         let here = Location::caller();
-        let (inner, timed_out) = match segue_core::timeout(limit, || self.0.wait_at(inner, here)) {
+        let (inner, timed_out) = match segue::timeout(limit, || self.0.wait_at(inner, here)) {
             Ok(inner) => (inner, false),
             // By this limit alone, and with the mutex locked again.
-            Err(Rejected { value, .. }) if !segue_core::is_cancelled() => (value, true),
+            Err(Rejected { value, .. }) if !segue::is_cancelled() => (value, true),
             Err(Rejected { value, error }) => {
                 drop((watch, value));
                 resume_unwind(Box::new(error))

@@ -1,29 +1,30 @@
 //! Time, which a simulation may keep.
 
-pub use ::std::time::{Duration, SystemTime, SystemTimeError, TryFromFloatSecsError, UNIX_EPOCH};
+pub use std::time::*;
+
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// std's [`Instant`](::std::time::Instant), by the clock of the caller's scheduler: that of a
+/// std's [`Instant`](std::time::Instant), by the clock of the caller's scheduler: that of a
 /// simulation stands still while somebody runs. Converts from and into std's.
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
-/// use segue::std::time::{Duration, Instant};
+/// use segue_std::thread;
+/// use segue_std::time::{Duration, Instant};
 ///
 /// let begun = Instant::now();
 /// thread::sleep(Duration::from_millis(1));
 /// assert!(begun.elapsed() >= Duration::from_millis(1));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(::std::time::Instant);
+pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// As [`now`](crate::now).
+    /// As [`now`](segue::now).
     #[must_use]
     pub fn now() -> Self {
-        Self(segue_core::now())
+        Self(segue::now())
     }
 
     /// The time since `earlier`; zero if that is later.
@@ -99,13 +100,13 @@ impl Sub for Instant {
     }
 }
 
-impl From<::std::time::Instant> for Instant {
-    fn from(instant: ::std::time::Instant) -> Self {
+impl From<std::time::Instant> for Instant {
+    fn from(instant: std::time::Instant) -> Self {
         Self(instant)
     }
 }
 
-impl From<Instant> for ::std::time::Instant {
+impl From<Instant> for std::time::Instant {
     fn from(instant: Instant) -> Self {
         instant.0
     }

@@ -3,10 +3,9 @@
 //! A cancelled wait yields the error of the other end's drop: the cancelled fiber has nothing more
 //! to send or to receive.
 
-pub use ::std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
+pub use std::sync::mpsc::*;
 
-use crate::{Either, after, channel};
-use segue_core::WaitsFor;
+use segue::{Either, after, channel};
 use std::fmt;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use segue::std::{sync::mpsc, thread};
+/// use segue_std::{sync::mpsc, thread};
 ///
 /// let (send, receive) = mpsc::channel();
 /// for n in 0..3 {
@@ -36,7 +35,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::mpsc::{TrySendError, sync_channel};
+/// use segue_std::sync::mpsc::{TrySendError, sync_channel};
 ///
 /// let (send, receive) = sync_channel(1);
 /// send.send("a").unwrap();
@@ -163,10 +162,7 @@ pub struct TryIter<'a, T>(&'a Receiver<T>);
 
 /// The values of a receiver that it owns.
 #[derive(Debug)]
-pub struct IntoIter<T> {
-    receiver: Receiver<T>,
-    waits_for: WaitsFor,
-}
+pub struct IntoIter<T>(channel::IntoIter<T>);
 
 impl<T> Iterator for Iter<'_, T> {
     type Item = T;
@@ -188,7 +184,7 @@ impl<T> Iterator for IntoIter<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.receiver.0.receive(self.waits_for).ok()?.ok()
+        self.0.next()
     }
 }
 
@@ -208,7 +204,7 @@ impl<T> IntoIterator for Receiver<T> {
 
     #[track_caller]
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter { receiver: self, waits_for: WaitsFor::new(channel::VALUE) }
+        IntoIter(self.0.into_iter())
     }
 }
 

@@ -1,8 +1,8 @@
 //! std's mutex.
 
 use super::locked;
-use super::poison::{Flag, Watch};
-use crate::sync;
+use super::mark::{Flag, Watch};
+use segue::sync;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
@@ -11,13 +11,13 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// panics.
 ///
 /// # Cancellation
-/// A wait for the lock unwinds; see [the module](crate::std). An owner that is cancelled poisons
+/// A wait for the lock unwinds; see [the module](crate). An owner that is cancelled poisons
 /// the mutex if it unwinds.
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::{sync::Mutex, thread};
+/// use segue_std::{sync::Mutex, thread};
 ///
 /// let counted = Mutex::new(0);
 /// thread::scope(|s| {

@@ -39,7 +39,7 @@ struct Shared {
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
+/// use segue_std::thread;
 ///
 /// let words = ["straight", "line"];
 /// let length: usize = thread::scope(|s| {
@@ -54,7 +54,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let shared = Shared { inner: AtomicPtr::new(ptr::null_mut()), panicked: AtomicBool::new(false) };
-    let body = segue_core::scope(|inner| {
+    let body = segue::scope(|inner| {
         shared.inner.store(ptr::from_ref(inner).cast_mut().cast(), Ordering::Relaxed);
         // SAFETY: a `Scope` is laid out as what it shares, which lies outside of our scope's frame
         // and so outlives it, as `'scope` may not. Its pointer is of `inner`, whose lifetimes are
@@ -71,7 +71,7 @@ where
 
 /// Gives a reference the lifetimes of a scope of ours.
 fn lent<'scope, 'env>(
-    _of: &'scope segue_core::Scope<'scope, 'env>,
+    _of: &'scope segue::Scope<'scope, 'env>,
     scope: &'scope Scope<'scope, 'env>,
 ) -> &'scope Scope<'scope, 'env> {
     scope
@@ -92,7 +92,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     pub(super) fn spawn_as<F, T>(
         &'scope self,
-        builder: crate::Builder,
+        builder: segue::Builder,
         name: Option<Box<str>>,
         f: F,
     ) -> ScopedJoinHandle<'scope, T>
@@ -100,9 +100,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let inner: *mut segue_core::Scope<'scope, 'env> = self.shared.inner.load(Ordering::Relaxed).cast();
+        let inner: *mut segue::Scope<'scope, 'env> = self.shared.inner.load(Ordering::Relaxed).cast();
         // SAFETY: `scope` has stored it, for a reference of these lifetimes, before it lent `self`.
-        let inner: &'scope segue_core::Scope<'scope, 'env> = unsafe { &*inner };
+        let inner: &'scope segue::Scope<'scope, 'env> = unsafe { &*inner };
         let (shared, thread) = (&self.shared, Thread::new(name));
         let handle = builder.spawn_in(inner, {
             let thread = thread.clone();
@@ -136,7 +136,7 @@ impl<T> Drop for Outcome<'_, T> {
 
 /// [`std::thread::ScopedJoinHandle`]. If it is dropped, the scope waits for the fiber.
 pub struct ScopedJoinHandle<'scope, T> {
-    handle: crate::JoinHandle<Outcome<'scope, T>>,
+    handle: segue::JoinHandle<Outcome<'scope, T>>,
     thread: Thread,
 }
 
@@ -144,10 +144,10 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits for the end of the fiber, and takes its result.
     ///
     /// # Cancellation
-    /// Unwinds; see [the module](crate::std).
+    /// Unwinds; see [the module](crate).
     ///
     /// # Errors
-    /// What the fiber panicked with; a [`Cancelled`](crate::Cancelled), if it was cancelled in a
+    /// What the fiber panicked with; a [`Cancelled`](segue::Cancelled), if it was cancelled in a
     /// wait that unwinds, or before it began.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {

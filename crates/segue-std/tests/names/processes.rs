@@ -1,19 +1,18 @@
 //! Processes by std's names do what std's do: each case runs with `std` itself, and with
-//! `segue::std` on a plain thread and on fibers of one worker and of two. And what std has no word
+//! `segue_std` on a plain thread and on fibers of one worker and of two. And what std has no word
 //! for: cancellation.
-#![cfg(all(feature = "sched", feature = "io"))]
 
 mod on_std {
     use std as like;
-    include!("std_names/processes.rs");
+    include!("process_cases.rs");
 }
 
 mod on_fibers {
-    use segue::std as like;
-    include!("std_names/processes.rs");
+    use segue_std as like;
+    include!("process_cases.rs");
 }
 
-use segue::std::process::Command;
+use segue_std::process::Command;
 use segue::{Cancelled, timeout};
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -26,8 +25,6 @@ fn everywhere(f: impl Fn() + Send + Sync) {
         segue::runtime().workers(workers).run(&f).unwrap();
     }
 }
-
-include!("std_names/on_both.rs");
 
 cases! {
     output_is_collected_where_nothing_else_was_said,
@@ -51,10 +48,10 @@ fn a_wait_for_a_child_is_cut_short_and_the_child_ends() {
 
 #[test]
 fn a_program_that_is_cut_short_takes_its_group_along() {
-    use segue::std::io::Read;
+    use segue_std::io::Read;
     everywhere(|| {
         // The one that it has started has the pipe, too: as long as it runs, that has no end.
-        let (mut reader, writer) = segue_io::pipe::pipe().unwrap();
+        let (mut reader, writer) = segue::pipe::pipe().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & exit 0"]).stderr(writer).process_group(0);
         let cut = timeout(Duration::from_millis(5), || command.output());

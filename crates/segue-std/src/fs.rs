@@ -1,8 +1,10 @@
-//! std's names for files, with those of [`crate::fs`].
+//! std's names for files: those of [`segue::fs`] on Linux, and elsewhere std's own.
+//!
+//! A call of std's blocks the worker until the disk answers.
 //!
 //! ```
-//! use segue::std::fs::{self, File};
-//! use segue::std::io::{Read, Write};
+//! use segue_std::fs::{self, File};
+//! use segue_std::io::{Read, Write};
 //!
 //! let path = std::env::temp_dir().join(format!("segue-std-{}", std::process::id()));
 //! File::create(&path)?.write_all(b"hello")?;
@@ -13,8 +15,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-pub use segue_io::fs::{
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use segue::fs::{
     DirBuilder, DirEntry, File, FileTimes, FileType, Metadata, OpenOptions, Permissions, ReadDir, TryLockError,
     canonicalize, copy, create_dir, create_dir_all, exists, hard_link, metadata, read, read_dir, read_link,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
 };
+pub use std::fs::*;

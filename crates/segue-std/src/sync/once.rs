@@ -1,8 +1,8 @@
 //! std's types for one initialisation: by a closure that may wait.
 
-use super::unless_cancelled;
-use crate::Either;
-use crate::sync::{self, ForceError, SetError};
+use crate::unless_cancelled;
+use segue::sync::{self, ForceError, SetError};
+use segue::{Either, Rejected};
 use segue_core::{WaitQueue, Waitable, WaitsFor};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,12 +22,12 @@ fn forced<T>(result: Result<T, ForceError>) -> T {
 /// [`std::sync::Once`]: a closure that is run once, and that others wait for.
 ///
 /// # Cancellation
-/// The wait for somebody else's closure unwinds; see [the module](crate::std).
+/// The wait for somebody else's closure unwinds; see [the module](crate).
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::Once;
+/// use segue_std::sync::Once;
 ///
 /// static START: Once = Once::new();
 /// START.call_once(|| println!("started"));
@@ -84,10 +84,10 @@ impl Once {
     /// # Examples
     ///
     /// ```
-    /// use segue::std::sync::Once;
+    /// use segue_std::sync::Once;
     ///
     /// let start = Once::new();
-    /// let failed = segue::std::thread::scope(|s| s.spawn(|| start.call_once(|| panic!("out of ink"))).join());
+    /// let failed = segue_std::thread::scope(|s| s.spawn(|| start.call_once(|| panic!("out of ink"))).join());
     /// assert!(failed.is_err());
     /// start.call_once_force(|state| assert!(state.is_poisoned()));
     /// assert!(start.is_completed());
@@ -110,7 +110,7 @@ impl Once {
     /// Waits until somebody else has initialised.
     ///
     /// # Cancellation
-    /// Unwinds; see [the module](crate::std).
+    /// Unwinds; see [the module](crate).
     ///
     /// # Panics
     /// If a closure has panicked, or panics during the wait. In the closure itself.
@@ -118,7 +118,7 @@ impl Once {
     /// # Examples
     ///
     /// ```
-    /// use segue::std::{sync::Once, thread};
+    /// use segue_std::{sync::Once, thread};
     ///
     /// let started = Once::new();
     /// thread::scope(|s| {
@@ -143,7 +143,7 @@ impl Once {
     /// [`call_once_force`](Once::call_once_force).
     ///
     /// # Cancellation
-    /// Unwinds; see [the module](crate::std).
+    /// Unwinds; see [the module](crate).
     ///
     /// # Panics
     /// In the closure itself.
@@ -158,6 +158,10 @@ impl Once {
     }
 }
 
+/// As [`Once::new`].
+#[deprecated(note = "`Once::new` is const")]
+pub const ONCE_INIT: Once = Once::new();
+
 impl fmt::Debug for Once {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Once").field("is_completed", &self.is_completed()).finish_non_exhaustive()
@@ -167,12 +171,12 @@ impl fmt::Debug for Once {
 /// [`std::sync::OnceLock`]: a value that is set once.
 ///
 /// # Cancellation
-/// The wait for somebody else's initialiser unwinds; see [the module](crate::std).
+/// The wait for somebody else's initialiser unwinds; see [the module](crate).
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::OnceLock;
+/// use segue_std::sync::OnceLock;
 ///
 /// static NAME: OnceLock<String> = OnceLock::new();
 /// assert_eq!(NAME.get_or_init(|| "one".to_owned()), "one");
@@ -209,9 +213,9 @@ impl<T> OnceLock<T> {
     pub fn set(&self, value: T) -> Result<(), T> {
         match self.0.set(value) {
             Ok(()) => Ok(()),
-            Err(crate::Rejected { value, error: SetError::Full }) => Err(value),
-            Err(crate::Rejected { error: SetError::Cancelled(cancelled), .. }) => resume_unwind(Box::new(cancelled)),
-            Err(crate::Rejected { error, .. }) => panic!("{error}"),
+            Err(Rejected { value, error: SetError::Full }) => Err(value),
+            Err(Rejected { error: SetError::Cancelled(cancelled), .. }) => resume_unwind(Box::new(cancelled)),
+            Err(Rejected { error, .. }) => panic!("{error}"),
         }
     }
 
@@ -228,7 +232,7 @@ impl<T> OnceLock<T> {
     /// The value, after waiting until somebody else has set one.
     ///
     /// # Cancellation
-    /// Unwinds; see [the module](crate::std).
+    /// Unwinds; see [the module](crate).
     ///
     /// # Panics
     /// In the initialiser.
@@ -236,7 +240,7 @@ impl<T> OnceLock<T> {
     /// # Examples
     ///
     /// ```
-    /// use segue::std::{sync::OnceLock, thread};
+    /// use segue_std::{sync::OnceLock, thread};
     ///
     /// let name = OnceLock::new();
     /// thread::scope(|s| {
@@ -285,12 +289,12 @@ impl<T: Eq> Eq for OnceLock<T> {}
 /// [`std::sync::LazyLock`]: a value that its first user computes.
 ///
 /// # Cancellation
-/// The wait for somebody else's computation unwinds; see [the module](crate::std).
+/// The wait for somebody else's computation unwinds; see [the module](crate).
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::LazyLock;
+/// use segue_std::sync::LazyLock;
 ///
 /// static PRIMES: LazyLock<Vec<u32>> = LazyLock::new(|| vec![2, 3, 5, 7]);
 /// assert_eq!(PRIMES[3], 7);
@@ -340,7 +344,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// # Examples
     ///
     /// ```
-    /// use segue::std::sync::LazyLock;
+    /// use segue_std::sync::LazyLock;
     ///
     /// let mut primes = LazyLock::new(|| vec![2, 3]);
     /// LazyLock::force_mut(&mut primes).push(5);

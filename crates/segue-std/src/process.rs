@@ -1,8 +1,8 @@
 //! Child processes, with std's names. Only the fiber waits for a child.
 //!
 //! ```
-//! use segue::std::io::Read;
-//! use segue::std::process::{Command, Stdio};
+//! use segue_std::io::Read;
+//! use segue_std::process::{Command, Stdio};
 //!
 //! let echo = Command::new("echo").arg("hello").output()?;
 //! assert_eq!(echo.stdout, b"hello\n");
@@ -16,42 +16,42 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-pub use ::std::process::{CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Termination, abort, exit, id};
-pub use segue_io::pipe::{PipeReader as ChildStderr, PipeReader as ChildStdout, PipeWriter as ChildStdin};
-pub use segue_io::process::Child;
+pub use segue::pipe::{PipeReader as ChildStderr, PipeReader as ChildStdout, PipeWriter as ChildStdin};
+pub use segue::process::Child;
+pub use std::process::*;
 
-use segue_io::pipe::{PipeReader, PipeWriter};
-use segue_io::process;
+use segue::pipe::{PipeReader, PipeWriter};
+use segue::process;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 /// A source or target of a child's streams, as [`std::process::Stdio`], with conversions both ways.
 ///
 /// A stream of another child becomes one by a descriptor of its own. If none is left,
 /// [`Command::spawn`] and its like fail with that.
-pub struct Stdio(io::Result<::std::process::Stdio>);
+pub struct Stdio(io::Result<std::process::Stdio>);
 
 impl Stdio {
     /// A new pipe, with its other end at the [`Child`].
     #[must_use]
     pub fn piped() -> Self {
-        ::std::process::Stdio::piped().into()
+        std::process::Stdio::piped().into()
     }
 
     /// The stream of this process.
     #[must_use]
     pub fn inherit() -> Self {
-        ::std::process::Stdio::inherit().into()
+        std::process::Stdio::inherit().into()
     }
 
     /// Nothing: reads are at the end, and writes go nowhere.
     #[must_use]
     pub fn null() -> Self {
-        ::std::process::Stdio::null().into()
+        std::process::Stdio::null().into()
     }
 }
 
@@ -65,10 +65,10 @@ macro_rules! of_std {
     )*};
 }
 
-of_std!(::std::process::Stdio, ::std::fs::File, OwnedFd, io::PipeReader, io::PipeWriter, io::Stdout, io::Stderr);
+of_std!(std::process::Stdio, std::fs::File, OwnedFd, io::PipeReader, io::PipeWriter, io::Stdout, io::Stderr);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-of_std!(segue_io::fs::File);
+of_std!(segue::fs::File);
 
 impl From<PipeReader> for Stdio {
     fn from(stream: PipeReader) -> Self {
@@ -90,20 +90,19 @@ impl fmt::Debug for Stdio {
 
 /// A child process to be, as [`std::process::Command`]; a wait for its end suspends the fiber.
 ///
-/// std's trait `CommandExt` is for std's type alone: [`as_std_mut`](Command::as_std_mut) has that
-/// type, but for [`process_group`](Command::process_group).
+/// The trait `CommandExt` of `std::os::unix::process` is [here](crate::os::unix::process::CommandExt), too.
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::process::Command;
+/// use segue_std::process::Command;
 ///
 /// let status = Command::new("sh").args(["-c", "exit 3"]).status()?;
 /// assert_eq!(status.code(), Some(3));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Command {
-    command: ::std::process::Command,
+    command: std::process::Command,
     /// Whether input, output and errors were said.
     said: [bool; 3],
     /// Which of them could not be had, and why.
@@ -124,7 +123,7 @@ macro_rules! handed_on {
 impl Command {
     /// To run this program, with the arguments, the environment and the directory of std's.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        ::std::process::Command::new(program).into()
+        std::process::Command::new(program).into()
     }
 
     handed_on! {
@@ -184,7 +183,7 @@ impl Command {
         self
     }
 
-    fn set(&mut self, which: usize, stream: ::std::process::Stdio) {
+    fn set(&mut self, which: usize, stream: std::process::Stdio) {
         match which {
             0 => self.command.stdin(stream),
             1 => self.command.stdout(stream),
@@ -199,9 +198,15 @@ impl Command {
     /// Those of [`process::spawn`]; that a stream was given for which no descriptor was left, until
     /// another one is.
     pub fn spawn(&mut self) -> io::Result<Child> {
+        self.refused()?;
+        process::spawn(&mut self.command)
+    }
+
+    /// Fails if a stream could not be had.
+    pub(crate) fn refused(&self) -> io::Result<()> {
         match &self.failed {
             Some((_, error)) => Err(io::Error::new(error.kind(), error.to_string())),
-            None => process::spawn(&mut self.command),
+            None => Ok(()),
         }
     }
 
@@ -215,7 +220,7 @@ impl Command {
     /// Those of [`spawn`](Command::spawn) and [`Child::wait`].
     #[track_caller]
     pub fn status(&mut self) -> io::Result<ExitStatus> {
-        segue_core::check()?;
+        segue::check()?;
         self.spawn()?.kill_on_drop(true).wait()
     }
 
@@ -229,14 +234,14 @@ impl Command {
     /// Those of [`spawn`](Command::spawn) and [`Child::wait_with_output`].
     #[track_caller]
     pub fn output(&mut self) -> io::Result<Output> {
-        segue_core::check()?;
-        self.set_unsaid(::std::process::Stdio::piped);
+        segue::check()?;
+        self.set_unsaid(std::process::Stdio::piped);
         let child = self.spawn();
-        self.set_unsaid(::std::process::Stdio::inherit);
+        self.set_unsaid(std::process::Stdio::inherit);
         child?.kill_on_drop(true).wait_with_output()
     }
 
-    fn set_unsaid(&mut self, stream: fn() -> ::std::process::Stdio) {
+    fn set_unsaid(&mut self, stream: fn() -> std::process::Stdio) {
         for which in 0..self.said.len() {
             if !self.said[which] {
                 self.set(which, stream());
@@ -266,16 +271,16 @@ impl Command {
         self.command.get_current_dir()
     }
 
-    /// std's command in this one, for the methods of std's `CommandExt`. Streams are said here, for
+    /// std's command in this one, for traits of others. Streams are said here, for
     /// [`output`](Command::output) would not know of them.
-    pub fn as_std_mut(&mut self) -> &mut ::std::process::Command {
+    pub fn as_std_mut(&mut self) -> &mut std::process::Command {
         &mut self.command
     }
 }
 
 /// Its streams, if any were said, count as unsaid for [`output`](Command::output).
-impl From<::std::process::Command> for Command {
-    fn from(command: ::std::process::Command) -> Self {
+impl From<std::process::Command> for Command {
+    fn from(command: std::process::Command) -> Self {
         Self { command, said: [false; 3], failed: None }
     }
 }

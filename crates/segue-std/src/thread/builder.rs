@@ -12,7 +12,7 @@ const LARGEST: usize = 1 << 29;
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
+/// use segue_std::thread;
 ///
 /// let builder = thread::Builder::new().name("deep".to_owned()).stack_size(1 << 20);
 /// assert_eq!(builder.spawn(|| 42).unwrap().join().unwrap(), 42);
@@ -73,9 +73,9 @@ impl Builder {
         Ok(scope.spawn_as(builder, name, f))
     }
 
-    fn build(self) -> io::Result<(crate::Builder, Option<Box<str>>)> {
+    fn build(self) -> io::Result<(segue::Builder, Option<Box<str>>)> {
         let Self { name, stack_size } = self;
-        let mut builder = crate::Builder::new();
+        let mut builder = segue::Builder::new();
         if let Some(name) = &name {
             builder = builder.name(name.clone());
         }

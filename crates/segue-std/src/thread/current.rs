@@ -9,10 +9,10 @@
 //!
 //! The token is the permit of a [`Notify`]: `unpark` leaves it, `park` takes it.
 
-use super::super::unless_cancelled;
-use crate::after;
-use crate::fiber::{self, FiberId};
-use crate::sync::Notify;
+use crate::unless_cancelled;
+use segue::after;
+use segue::fiber::{self, FiberId};
+use segue::sync::Notify;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -151,7 +151,7 @@ impl fmt::Debug for Thread {
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
+/// use segue_std::thread;
 ///
 /// let named = thread::Builder::new().name("courier".to_owned());
 /// let fiber = named.spawn(|| thread::current().name().map(str::to_owned)).unwrap();
@@ -176,12 +176,12 @@ pub fn current() -> Thread {
 /// [`std::thread::park`]: waits for the token, and takes it. It does not return without.
 ///
 /// # Cancellation
-/// Unwinds; see [the module](crate::std). The token is left.
+/// Unwinds; see [the module](crate). The token is left.
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
+/// use segue_std::thread;
 ///
 /// let parked = thread::spawn(thread::park);
 /// parked.thread().unpark();
@@ -197,7 +197,7 @@ pub fn park() {
 /// [`std::thread::park_timeout`]: [`park`]s, for `limit` at most.
 ///
 /// # Cancellation
-/// Unwinds; see [the module](crate::std). The token is left.
+/// Unwinds; see [the module](crate). The token is left.
 #[track_caller]
 pub fn park_timeout(limit: Duration) {
     let own = current();
@@ -205,6 +205,16 @@ pub fn park_timeout(limit: Duration) {
         unless_cancelled(own.0.token.wait_source().or(after(limit)).wait());
     }
     own.let_go();
+}
+
+/// [`std::thread::park_timeout_ms`], as [`park_timeout`].
+///
+/// # Cancellation
+/// Unwinds; see [the module](crate). The token is left.
+#[deprecated(note = "`park_timeout` takes a `Duration`")]
+#[track_caller]
+pub fn park_timeout_ms(ms: u32) {
+    park_timeout(Duration::from_millis(ms.into()));
 }
 
 impl Thread {

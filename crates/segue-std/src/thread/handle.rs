@@ -1,28 +1,28 @@
 //! The handle of a fiber that may outlive its spawner.
 
 use super::Thread;
-use crate::JoinError;
+use segue::JoinError;
 use std::fmt;
 use std::panic::resume_unwind;
 
 /// [`std::thread::JoinHandle`]. Dropping it detaches the fiber.
 pub struct JoinHandle<T> {
-    handle: crate::JoinHandle<std::thread::Result<T>>,
+    handle: segue::JoinHandle<std::thread::Result<T>>,
     thread: Thread,
 }
 
 impl<T> JoinHandle<T> {
-    pub(super) fn new(handle: crate::JoinHandle<std::thread::Result<T>>, thread: Thread) -> Self {
+    pub(super) fn new(handle: segue::JoinHandle<std::thread::Result<T>>, thread: Thread) -> Self {
         Self { handle, thread }
     }
 
     /// Waits for the end of the fiber, and takes its result.
     ///
     /// # Cancellation
-    /// Unwinds; see [the module](crate::std). The fiber goes on, detached.
+    /// Unwinds; see [the module](crate). The fiber goes on, detached.
     ///
     /// # Errors
-    /// What the fiber panicked with; a [`Cancelled`](crate::Cancelled), if it was cancelled in a
+    /// What the fiber panicked with; a [`Cancelled`](segue::Cancelled), if it was cancelled in a
     /// wait that unwinds, or before it began.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {

@@ -1,8 +1,8 @@
 //! std's lock for readers and writers.
 
 use super::locked;
-use super::poison::{Flag, Watch};
-use crate::sync;
+use super::mark::{Flag, Watch};
+use segue::sync;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::{fmt, mem};
@@ -15,7 +15,7 @@ use std::{fmt, mem};
 /// # Examples
 ///
 /// ```
-/// use segue::std::sync::RwLock;
+/// use segue_std::sync::RwLock;
 ///
 /// let lock = RwLock::new(1);
 /// *lock.write().unwrap() += 1;
@@ -127,7 +127,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// # Examples
     ///
     /// ```
-    /// use segue::std::sync::{RwLock, RwLockWriteGuard};
+    /// use segue_std::sync::{RwLock, RwLockWriteGuard};
     ///
     /// let lock = RwLock::new(1);
     /// let mut guard = lock.write().unwrap();

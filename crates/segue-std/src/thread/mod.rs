@@ -5,14 +5,15 @@ mod current;
 mod handle;
 mod scope;
 
-pub use ::std::thread::{AccessError, LocalKey, Result, available_parallelism, panicking};
-pub use ::std::thread_local;
 pub use builder::Builder;
+#[expect(deprecated, reason = "std has the name, too")]
+pub use current::park_timeout_ms;
 pub use current::{Thread, ThreadId, current, park, park_timeout};
 pub use handle::JoinHandle;
 pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use std::thread::*;
 
-use super::{time::Instant, unless_cancelled};
+use crate::{time::Instant, unless_cancelled};
 use std::time::Duration;
 
 /// [`std::thread::spawn`] for a fiber.
@@ -23,7 +24,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use segue::std::thread;
+/// use segue_std::thread;
 ///
 /// assert_eq!(thread::spawn(|| 6 * 7).join().unwrap(), 42);
 /// ```
@@ -38,16 +39,26 @@ where
 /// [`std::thread::sleep`]: only the fiber sleeps.
 ///
 /// # Cancellation
-/// Unwinds; see [the module](crate::std).
+/// Unwinds; see [the module](crate).
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    unless_cancelled(segue_core::sleep(duration));
+    unless_cancelled(segue::sleep(duration));
+}
+
+/// [`std::thread::sleep_ms`], as [`sleep`].
+///
+/// # Cancellation
+/// Unwinds; see [the module](crate).
+#[deprecated(note = "`sleep` takes a `Duration`")]
+#[track_caller]
+pub fn sleep_ms(ms: u32) {
+    sleep(Duration::from_millis(ms.into()));
 }
 
 /// Sleeps until `deadline`.
 ///
 /// # Cancellation
-/// Unwinds; see [the module](crate::std).
+/// Unwinds; see [the module](crate).
 #[track_caller]
 pub fn sleep_until(deadline: Instant) {
     sleep(deadline.duration_since(Instant::now()));
@@ -56,8 +67,8 @@ pub fn sleep_until(deadline: Instant) {
 /// [`std::thread::yield_now`]: lets other fibers run.
 ///
 /// # Cancellation
-/// Unwinds, or a loop that yields would never end; see [the module](crate::std).
+/// Unwinds, or a loop that yields would never end; see [the module](crate).
 #[track_caller]
 pub fn yield_now() {
-    unless_cancelled(segue_core::yield_now());
+    unless_cancelled(segue::yield_now());
 }

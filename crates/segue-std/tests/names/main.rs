@@ -1,40 +1,71 @@
-//! std's names do what std's do: each case runs with `std` itself, and with `segue::std` on every
+//! std's names do what std's do: each case runs with `std` itself, and with `segue_std` on every
 //! scheduler. And what std has no word for: cancellation.
-#![cfg(feature = "sched")]
 
-#[path = "common/meet.rs"]
+#[path = "../../../segue/tests/common/meet.rs"]
 mod meet;
+
+/// Each case as a test, with std's names and with ours.
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            on_std::$name();
+            everywhere(on_fibers::$name);
+        }
+    )*};
+}
+
+mod places;
+mod processes;
 
 mod on_std {
     use std as like;
-    include!("std_names/cases.rs");
+    include!("cases.rs");
     pub mod unwinding {
         use super::like;
-        include!("std_names/unwinding.rs");
+        include!("unwinding.rs");
     }
 }
 
 mod on_fibers {
-    use segue::std as like;
-    include!("std_names/cases.rs");
+    use segue_std as like;
+    include!("cases.rs");
     pub mod unwinding {
         use super::like;
-        include!("std_names/unwinding.rs");
+        include!("unwinding.rs");
     }
 }
 
 use meet::{everywhere, pool};
-use segue::std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
-use segue::std::thread;
-use segue::std::time::Instant;
+use segue_std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
+use segue_std::thread;
+use segue_std::time::Instant;
 use segue::sync::Notify;
 use segue::{CancelToken, Cancelled};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-include!("std_names/on_both.rs");
-include!("std_names/list.rs");
+cases! {
+    a_mutex_lets_one_in_at_a_time,
+    a_lock_is_poisoned_by_an_owner_that_panics,
+    a_lock_that_was_locked_during_a_panic_is_not_poisoned_by_it,
+    readers_share_and_writers_do_not,
+    a_condition_hands_over,
+    a_condition_waits_no_longer_than_it_is_told,
+    one_of_each_round_leads,
+    what_is_done_once_is_waited_for,
+    who_only_waits_is_told_of_the_end,
+    who_waits_for_a_closure_that_panics_does_as_well,
+    a_lazy_value_is_looked_at_and_changed,
+    a_writer_goes_on_as_a_reader,
+    a_channel_ends_with_its_senders_and_its_receiver,
+    a_bounded_channel_waits_for_room,
+    a_join_has_the_result_or_the_panic,
+    a_scope_waits_and_lends,
+    a_scope_tells_of_a_panic_that_nobody_has_joined,
+    a_token_is_taken_by_one_park,
+}
 
 /// What `f` unwinds with, when it runs under a token that is cancelled while it waits.
 fn cancelled_in(f: impl FnOnce() + Send) {

@@ -1,5 +1,5 @@
 // Which of std's types may be taken into a `catch_unwind`: included once with `std` as `like`, and
-// once with `segue::std`.
+// once with `segue_std`.
 
 use like::sync::{Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, mpsc};
 use like::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,26 +1,27 @@
-//! Locks, cells and channels with std's signatures, on those of [`crate::sync`] and
-//! [`crate::channel`].
+//! Locks, cells and channels with std's signatures, on those of [`segue::sync`] and
+//! [`segue::channel`].
 
 mod barrier;
 mod condvar;
 pub mod mpsc;
 mod mutex;
 mod once;
-mod poison;
+mod mark;
 mod rwlock;
 
-pub use ::std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 pub use barrier::Barrier;
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
+#[expect(deprecated, reason = "std has the name, too")]
+pub use once::ONCE_INIT;
 pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use segue::sync::BarrierWaitResult;
+pub use std::sync::*;
 
-pub use crate::sync::BarrierWaitResult;
-
-use super::unless_cancelled;
+use crate::unless_cancelled;
 use mpsc::{Receiver, Sender, SyncSender};
-use segue_core::Cancelled;
+use segue::Cancelled;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread;
 

@@ -1,4 +1,4 @@
-// What processes of std's do: included once with `std` as `like`, and once with `segue::std`.
+// What processes of std's do: included once with `std` as `like`, and once with `segue_std`.
 
 use like::process::{Command, ExitStatus, Stdio};
 use std::io::{Read, Write};

@@ -1,17 +1,17 @@
 //! std's barrier.
 
-use super::unless_cancelled;
-use crate::sync::{self, BarrierWaitResult};
+use crate::unless_cancelled;
+use segue::sync::{self, BarrierWaitResult};
 
 /// [`std::sync::Barrier`]: so many come together before any goes on.
 ///
 /// # Cancellation
-/// A wait unwinds, and no longer counts; see [the module](crate::std).
+/// A wait unwinds, and no longer counts; see [the module](crate).
 ///
 /// # Examples
 ///
 /// ```
-/// use segue::std::{sync::Barrier, thread};
+/// use segue_std::{sync::Barrier, thread};
 ///
 /// let barrier = Barrier::new(3);
 /// let leaders = thread::scope(|s| {

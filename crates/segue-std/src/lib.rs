@@ -1,0 +1,105 @@
+//! A program of threads becomes one of fibers, by one line in its root:
+//!
+//! ```
+//! extern crate segue_std as std;
+//!
+//! use std::sync::{Arc, Mutex, mpsc};
+//! use std::thread;
+//!
+//! fn main() {
+//!     let total = Arc::new(Mutex::new(0));
+//!     let (send, receive) = mpsc::channel();
+//!     let adder = thread::spawn({
+//!         let total = Arc::clone(&total);
+//!         move || receive.iter().for_each(|n: u32| *total.lock().unwrap() += n)
+//!     });
+//!     (1..=4).for_each(|n| send.send(n).unwrap());
+//!     drop(send);
+//!     adder.join().unwrap();
+//!     println!("{}", total.lock().unwrap());
+//! #   assert_eq!(*total.lock().unwrap(), 10);
+//! }
+//! ```
+//!
+//! The line shadows the `std` of this crate, in all of its modules and also in paths that begin
+//! with `::std`. [`fs`], [`io`], [`net`], [`process`], [`sync`], [`thread`], [`time`] and
+//! `os::unix` have Segue's types in front and std's behind; all else is std's. Signatures are
+//! std's. Macros and derives go on as before.
+//!
+//! The line is for editions 2018 to 2024, for a program and for a library alike. In edition 2015
+//! the compiler refuses the line (E0260): change the edition first. Other crates keep std's names:
+//! give each the line, or see "Crates in between".
+//!
+//! `main` may stay: a plain thread waits as ever, and spawns fibers of the default pool, which end
+//! with the process. A spawn in a fiber of a runtime belongs to that runtime.
+//!
+//! # Differences
+//!
+//! | | here |
+//! | --- | --- |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and the blocks around its code: a `timeout`, a scope |
+//! | a lock in a `Drop`, while its fiber panics | if somebody has the lock, the thread waits, and not the fiber alone |
+//! | `thread_local!` | is of the worker, which has many fibers |
+//! | `thread::current` | the fiber |
+//! | `park` | returns for its token alone |
+//! | `fs` | on Linux; its types are not std's, and have the traits of `std::os::unix::fs`. A file locked by others is waited for by trying again |
+//! | `process` | a `Child` that is dropped is waited for by the library |
+//! | `Condvar`, `Mutex` | fair: first come, first served |
+//! | `set_nonblocking` of sockets | is not here: for calls that must not wait there are `try_read`, `try_accept` and the like |
+//! | `into_raw_fd` and `from_raw_fd` | are not here: `OwnedFd::try_from(stream)`, and `TcpStream::from(fd)` of an `OwnedFd` |
+//! | `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
+//!
+//! # Names that stay std's, and block
+//!
+//! A call of one of these stops the worker with all its fibers, and nothing but the monitor of a
+//! debug build tells of that. Clippy does, with the [list] of the lint `disallowed_methods` beside
+//! the `Cargo.toml`: under the one line, the list names those calls that are left.
+//!
+//! | std's | blocks | instead |
+//! | --- | --- | --- |
+//! | `println!`, `io::stdout`, `io::stderr` | for the length of a write, which a full pipe or a stopped terminal draws out | [`segue::stdio`] |
+//! | `hint::spin_loop` in a loop | until another thread acts; if a fiber of the same worker is to act, for ever | `thread::yield_now` in the loop |
+//! | `net::ToSocketAddrs` of another crate's type | for a look-up | the address as text |
+//! | `os::unix::fs::symlink`, `chown`, `fs::soft_link` | for a call to the disk | [`segue::blocking`] |
+//! | all of `fs`, where the system is not Linux | for a call to the disk | [`segue::blocking`] |
+//! | a lock, a channel or a socket of another crate, which has std's | as the crate says | see below |
+//!
+//! [list]: https://docs.rs/crate/segue-std
+//!
+//! # Crates in between
+//!
+//! A crate without the line has std's types. A type that the program shares with such a crate has
+//! to be the same in both, and the compiler says where it is not: an [`Instant`](time::Instant)
+//! converts both ways, streams have `into_std` and `from_std`, an `Arc` and the atomics are std's
+//! either way.
+//!
+//! A macro is written out in the crate that uses the macro. There `::std::sync::Mutex` means what
+//! that crate means by `std`. So a crate with the line, whose macros are exported, writes `$crate`
+//! with a re-export of its own for the types that the crate takes back.
+//!
+//! # `no_std`
+//!
+//! A crate that is `no_std`, and says `extern crate std;` where it needs to, has the line in place
+//! of that, with the same attributes: `#[macro_use]` brings std's macros.
+//!
+//! Used by programs that are ported; others find more in [`segue::sync`], [`segue::channel`] and
+//! [`segue::scope`], where cancellation is an error and waits can be chosen among.
+
+pub use std::*;
+
+pub mod fs;
+pub mod io;
+pub mod net;
+pub mod os;
+pub mod process;
+pub mod sync;
+pub mod thread;
+pub mod time;
+
+use segue::Cancelled;
+use std::panic::resume_unwind;
+
+/// The result of a wait. A cancelled wait unwinds: std's signature has no error for that.
+fn unless_cancelled<T>(result: Result<T, impl Into<Cancelled>>) -> T {
+    result.unwrap_or_else(|cancelled| resume_unwind(Box::new(cancelled.into())))
+}
