@@ -2,9 +2,10 @@
 #![allow(dead_code)]
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Barrier, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Barrier, Condvar, Mutex, MutexGuard, Once, OnceLock, RwLock};
 use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -30,6 +31,20 @@ fn meetings(guards: [MutexGuard<'_, ()>; 4], condvar: &Condvar, barrier: &Barrie
     drop(condvar.wait_timeout(c, Duration::ZERO));
     drop(condvar.wait_timeout_while(d, Duration::ZERO, |()| false));
     barrier.wait();
+}
+
+fn cells(once: &Once, cell: &OnceLock<()>) {
+    once.wait();
+    cell.wait();
+    std::hint::spin_loop();
+}
+
+fn local_sockets() {
+    drop(UnixStream::connect("a"));
+    drop(UnixStream::pair());
+    drop(UnixListener::bind("a"));
+    drop(UnixDatagram::bind("a"));
+    drop(std::io::pipe());
 }
 
 fn sockets(at: std::net::SocketAddr) {

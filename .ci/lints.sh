@@ -19,16 +19,20 @@ disallowed() (
     if check_disallowed "$crate" "$names" >/dev/null; then echo "error: a planted fault was not found: thread::doze" && exit 1; fi
     cp docs/clippy.toml "$crate/"
     check_disallowed "$crate" "$names"
+    # With the one line of segue-std the names are Segue's, but for `spin_loop`.
+    printf '[dependencies]\nsegue-std = { path = "%s/crates/segue-std" }\n' "$PWD" >>"$crate/Cargo.toml"
+    cp Cargo.lock "$crate/" && sed -i 's/^use std::net::/extern crate segue_std as std;\n&/' "$crate/src/lib.rs"
+    check_disallowed "$crate" 1
 )
 
 check_disallowed() {
     local said found
     touch "$1/src/lib.rs"
-    said=$(cargo clippy --quiet --manifest-path "$1/Cargo.toml" --target-dir "$1/target" 2>&1)
+    said=$(cargo clippy --quiet --manifest-path "$1/Cargo.toml" --target-dir "$target/blocking" 2>&1)
     found=$(grep -c 'use of a disallowed method' <<<"$said" || true)
     if grep -q 'does not refer' <<<"$said" || [ "$found" -ne "$2" ]; then
         echo "$said"
-        echo "error: docs/clippy.toml has $2 names, of which $found are found in .ci/blocking.rs"
+        echo "error: of docs/clippy.toml $2 names were to be found in .ci/blocking.rs, and not $found"
         return 1
     fi
 }

@@ -75,51 +75,69 @@ unblock() {
         { echo "error: a program without segue-unblock defines its functions" && return 1; }
 }
 
-# Published programs of threads that are ported by their imports: taken from the registry, changed
-# by the differences in `ports/`, and asked over 10,000 connections at once. A change has 20 lines
-# at most, and stands in the docs as it is.
+# Published programs and crates of threads with the one line of `segue-std`: taken from the registry,
+# changed by the differences in `ports/`, with their own tests; the servers are asked over 10,000
+# connections at once. A difference has the one line in each root and one more line at most, and
+# stands in the docs as it is. `$target/ports/work/Cargo.lock` is the new lock, if one is wanted.
 ports() {
-    local planted fault
+    local planted fault file work=$target/ports/work metadata=$target/ports/metadata
     planted=$(mktemp)
-    for fault in "+not on the page" "$(grep '^[+][^+]' ports/tiny_http.diff ports/tiny_http.diff -h)"; do
+    for fault in "+not on the page" "$(printf '+edition = "2018"\n%.0s' 1 2)"; do
         echo "$fault" >"$planted"
         if check_port "$planted" >/dev/null; then echo "error: a planted fault was not found: ${fault:0:40}" && return 1; fi
     done
     rm "$planted"
-    cargo build --release --manifest-path ports/Cargo.toml --target-dir "$target/ports"
-    cargo metadata --format-version 1 --manifest-path ports/Cargo.toml >"$target/ports/metadata"
-    port tiny_http hello-world 9975 http
-    port tungstenite server 3012 websocket handshake
-    port hyper hello 3013 http
+    rm -rf "$work" && mkdir -p "$work" && cp -r ports/. "$work"
+    sed -i "s|path = \"[./]*/crates/|path = \"$PWD/crates/|" "$work/Cargo.toml" "$work"/editions/*/Cargo.toml
+    cargo metadata --format-version 1 --manifest-path "$work/Cargo.toml" >"$metadata"
+    for file in ports/*.diff; do
+        check_port "$file" || return 1
+        port "$(basename "$file" .diff)"
+    done
+    cp ports/Cargo.lock "$work/" && sed -i 's|^members = .*|members = ["editions/*", "sources/*"]|' "$work/Cargo.toml"
+    ported() {
+        RUSTFLAGS=--cap-lints=allow cargo "$1" --quiet --manifest-path "$work/Cargo.toml" --workspace \
+            --target-dir "$target/ports" "${@:2}"
+    }
+    ported build --bins --example hello-world --example server
+    asked tiny_http hello-world 9975 http
+    asked tungstenite server 3012 websocket
+    # Those of `threadpool` sleep for some 20 s, side by side.
+    ported test --lib --tests --features oneshot/std -- --test-threads 16
 }
 
-# Ports one of them, and asks an example of it.
+# Puts a published crate among the members, with its difference. Of what its tests need, runtimes of
+# tasks and the harness of its benchmarks are left out, with the tests that are of tasks.
 port() {
-    local name=$1 example=$2 number=$3 kind=$4 from to server status=0
-    to=$target/ports/sources/$name
-    from=$(jq -r ".packages[] | select(.name == \"$name\").manifest_path" "$target/ports/metadata")
-    rm -rf "$to" && mkdir -p "$to/examples" && cp -r "$(dirname "$from")/." "$to"
-    chmod -R u+w "$to" && rm -f "$to/Cargo.lock"
-    patch -s -p0 -d "$to" <"ports/$name.diff"
-    check_port "ports/$name.diff" || return 1
-    printf '\n[dependencies.segue]\npath = "%s/crates/segue"\n[workspace]\n' "$PWD" >>"$to/Cargo.toml"
-    [ ! -f "ports/${name}_$example.rs" ] || cp "ports/${name}_$example.rs" "$to/examples/$example.rs"
-    RUSTFLAGS=--cap-lints=allow cargo build -q --release --no-default-features --features "${5:-}" \
-        --manifest-path "$to/Cargo.toml" --example "$example" --target-dir "$target/ports"
-    "$target/ports/release/examples/$example" >"$target/ports/$name.log" 2>&1 &
+    local from to=$work/sources/$1
+    from=$(jq -r ".packages[] | select(.name == \"$1\").manifest_path" "$metadata")
+    mkdir -p "$to" && cp -r "$(dirname "$from")/." "$to"
+    chmod -R u+w "$to" && rm -rf "$to/Cargo.lock" "$to/benches"
+    patch -s -p0 -d "$to" <"ports/$1.diff"
+    awk '/^\[/ { skips = /dev-dependencies\.(async-std|criterion|tokio)\]$|^\[\[bench\]\]$|^\[profile/ } !skips
+        /^\[dev-dependencies\.env_logger\]$/ { print "default-features = false" }' "$to/Cargo.toml" >"$to/changed"
+    printf '\n[dependencies.segue-std]\npath = "%s/crates/segue-std"\n' "$PWD" >>"$to/changed"
+    mv "$to/changed" "$to/Cargo.toml"
+}
+
+# Starts an example of a port, and asks that.
+asked() {
+    local name=$1 server status=0
+    "$target/ports/debug/examples/$2" >"$target/ports/$name.log" 2>&1 &
     server=$!
-    timeout 120 "$target/ports/release/ports" "$number" "$kind" 10000 || status=$?
+    timeout 120 "$target/ports/debug/ports" "$3" "$4" 10000 || status=$?
     kill "$server" 2>/dev/null && { wait "$server" || true; }
     [ $status = 0 ] || { tail "$target/ports/$name.log" && echo "error: $name does not serve" && return 1; }
 }
 
-# Twenty lines at most, which the page shows.
+# The one line in each root, and one more at most; the page shows them.
 check_port() {
-    local line
-    [ "$(grep -c '^+[^+]' "$1")" -le 20 ] || { echo "error: $1 changes more than 20 lines" && return 1; }
+    local line more
+    more=$(grep '^[+-][^+-]' "$1" | grep -cv 'extern crate segue_std as std;$' || true)
+    [ "$more" -le 1 ] || { echo "error: $1 changes $more more lines" && return 1; }
     while IFS= read -r line; do
         grep -qxF -e "$line" docs/porting.md || { echo "error: docs/porting.md lacks a line of $1: $line" && return 1; }
-    done < <(grep '^[+-][^+-]' "$1")
+    done < <(grep '^[+-]' "$1" | grep -v '^---')
 }
 
 # Blocking crates in fibers, as they are published; and clients of tokio's. By real servers, which the

@@ -3,11 +3,13 @@
 //!
 //! Each connection is a fiber. All connect before the first one asks.
 
-use segue_std::net::TcpStream;
-use segue_std::sync::Barrier;
-use segue_std::thread;
+extern crate segue_std as std;
+
 use std::error::Error;
 use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 /// What is sent, and what an answer to it has in it.

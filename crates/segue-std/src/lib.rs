@@ -37,7 +37,7 @@
 //!
 //! | | here |
 //! | --- | --- |
-//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. Nobody cancels a fiber that is spawned here, except the end of its runtime, and the blocks around its code: a `timeout`, a scope |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. A fiber that is spawned here is cancelled by the end of its runtime, and by the blocks around its code: a `timeout`, a scope |
 //! | a lock in a `Drop`, while its fiber panics | if somebody has the lock, the thread waits, and not the fiber alone |
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |
@@ -74,7 +74,7 @@
 //! either way.
 //!
 //! A macro is written out in the crate that uses the macro. There `::std::sync::Mutex` means what
-//! that crate means by `std`. So a crate with the line, whose macros are exported, writes `$crate`
+//! that crate means by `std`. So a crate with the line, which exports a macro, writes `$crate`
 //! with a re-export of its own for the types that the crate takes back.
 //!
 //! # `no_std`
@@ -87,6 +87,7 @@
 
 pub use std::*;
 
+mod cancelled;
 pub mod fs;
 pub mod io;
 pub mod net;
@@ -96,10 +97,7 @@ pub mod sync;
 pub mod thread;
 pub mod time;
 
-use segue::Cancelled;
-use std::panic::resume_unwind;
-
-/// The result of a wait. A cancelled wait unwinds: std's signature has no error for that.
-fn unless_cancelled<T>(result: Result<T, impl Into<Cancelled>>) -> T {
-    result.unwrap_or_else(|cancelled| resume_unwind(Box::new(cancelled.into())))
-}
+/// The programs of `docs/porting.md`, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/porting.md")]
+pub struct PortingDoctests;

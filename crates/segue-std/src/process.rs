@@ -90,7 +90,8 @@ impl fmt::Debug for Stdio {
 
 /// A child process to be, as [`std::process::Command`]; a wait for its end suspends the fiber.
 ///
-/// The trait `CommandExt` of `std::os::unix::process` is [here](crate::os::unix::process::CommandExt), too.
+/// The trait `CommandExt` of `std::os::unix::process` is
+/// [here](crate::os::unix::process::CommandExt), too.
 ///
 /// # Examples
 ///

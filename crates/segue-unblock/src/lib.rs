@@ -31,10 +31,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Code that can be changed is better changed: [`segue::std`] has std's names, and
+//! Code that can be changed is better changed: [`segue_std`] has std's names, and
 //! [`segue::blocking`] runs a call on another thread. Neither needs `unsafe`.
 //!
-//! [`segue::std`]: https://docs.rs/segue
+//! [`segue_std`]: https://docs.rs/segue-std
 //! [`segue::blocking`]: segue_core::blocking
 //!
 //! # The idea

@@ -61,18 +61,45 @@ literal!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16),
 
 /// The addresses of a name; one, without memory of its own, if it was written out.
 #[derive(Debug)]
-pub struct Resolved(iter::Chain<option::IntoIter<SocketAddr>, vec::IntoIter<SocketAddr>>);
+pub struct Resolved(Addrs);
+
+#[derive(Debug)]
+enum Addrs {
+    Written(Option<SocketAddr>),
+    Found(vec::IntoIter<SocketAddr>),
+}
 
 impl Resolved {
+    /// Those that are left, as of the iterator that std has in this place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_io::net::ToSocketAddrs;
+    ///
+    /// let mut addrs = "127.0.0.1:80".to_socket_addrs()?;
+    /// assert_eq!(addrs.as_slice(), [([127, 0, 0, 1], 80).into()]);
+    /// addrs.next();
+    /// assert!(addrs.as_slice().is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn as_slice(&self) -> &[SocketAddr] {
+        match &self.0 {
+            Addrs::Written(addr) => addr.as_slice(),
+            Addrs::Found(addrs) => addrs.as_slice(),
+        }
+    }
+
     fn one(addr: SocketAddr) -> Self {
-        Self(Some(addr).into_iter().chain(Vec::new()))
+        Self(Addrs::Written(Some(addr)))
     }
 
     #[track_caller]
     fn of(host: &str, port: u16) -> io::Result<Self> {
         match host.parse::<IpAddr>() {
             Ok(ip) => Ok(Self::one((ip, port).into())),
-            Err(_) => Ok(Self(None.into_iter().chain(resolve::with_the_resolver(host, port)?))),
+            Err(_) => Ok(Self(Addrs::Found(resolve::with_the_resolver(host, port)?.into_iter()))),
         }
     }
 }
@@ -81,11 +108,15 @@ impl Iterator for Resolved {
     type Item = SocketAddr;
 
     fn next(&mut self) -> Option<SocketAddr> {
-        self.0.next()
+        match &mut self.0 {
+            Addrs::Written(addr) => addr.take(),
+            Addrs::Found(addrs) => addrs.next(),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        let left = self.as_slice().len();
+        (left, Some(left))
     }
 }
 
@@ -140,8 +171,8 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
 /// The addresses of a host: `"example.org:80"`, `("example.org", 80)`, `"127.0.0.1:80"`.
 ///
 /// An address that is written out is only read. A name is looked up by the
-/// [resolver](super::Resolve), as in whatever takes [`ToSocketAddrs`]: so this is for programs that want
-/// to see the addresses.
+/// [resolver](super::Resolve), as in whatever takes [`ToSocketAddrs`]: so this is for programs that
+/// want to see the addresses.
 ///
 /// # Cancellation
 /// *No effect*: the call fails at once before the beginning of the look-up, and else at the end of

@@ -1,6 +1,6 @@
 //! std's barrier.
 
-use crate::unless_cancelled;
+use crate::cancelled::unless_cancelled;
 use segue::sync::{self, BarrierWaitResult};
 
 /// [`std::sync::Barrier`]: so many come together before any goes on.

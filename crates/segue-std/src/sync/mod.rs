@@ -3,10 +3,10 @@
 
 mod barrier;
 mod condvar;
+mod mark;
 pub mod mpsc;
 mod mutex;
 mod once;
-mod mark;
 mod rwlock;
 
 pub use barrier::Barrier;
@@ -19,27 +19,8 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use segue::sync::BarrierWaitResult;
 pub use std::sync::*;
 
-use crate::unless_cancelled;
 use mpsc::{Receiver, Sender, SyncSender};
-use segue::Cancelled;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::thread;
-
-/// The result of a wait for a lock. One that was cancelled unwinds.
-///
-/// A fiber that panics can't wait, and to unwind from a `Drop` would end the process. So there the
-/// thread waits, by `try_lock`.
-fn locked<G>(lock: Result<G, Cancelled>, try_lock: impl Fn() -> Option<G>) -> G {
-    match lock {
-        Err(_) if thread::panicking() => loop {
-            if let Some(guard) = try_lock() {
-                return guard;
-            }
-            thread::yield_now();
-        },
-        result => unless_cancelled(result),
-    }
-}
 
 /// Types for a `catch_unwind`, as std's: a lock says by its mark that it was left by a panic, and
 /// the others are not changed half.

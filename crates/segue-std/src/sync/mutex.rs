@@ -1,7 +1,7 @@
 //! std's mutex.
 
-use super::locked;
 use super::mark::{Flag, Watch};
+use crate::cancelled::locked;
 use segue::sync;
 use std::fmt;
 use std::ops::{Deref, DerefMut};

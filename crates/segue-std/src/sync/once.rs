@@ -1,9 +1,9 @@
 //! std's types for one initialisation: by a closure that may wait.
 
-use crate::unless_cancelled;
+use crate::cancelled::unless_cancelled;
+use segue::core::{WaitQueue, Waitable, WaitsFor};
 use segue::sync::{self, ForceError, SetError};
 use segue::{Either, Rejected};
-use segue_core::{WaitQueue, Waitable, WaitsFor};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};

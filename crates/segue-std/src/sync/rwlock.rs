@@ -1,7 +1,7 @@
 //! std's lock for readers and writers.
 
-use super::locked;
 use super::mark::{Flag, Watch};
+use crate::cancelled::locked;
 use segue::sync;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};

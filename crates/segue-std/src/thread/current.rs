@@ -9,7 +9,7 @@
 //!
 //! The token is the permit of a [`Notify`]: `unpark` leaves it, `park` takes it.
 
-use crate::unless_cancelled;
+use crate::cancelled::unless_cancelled;
 use segue::after;
 use segue::fiber::{self, FiberId};
 use segue::sync::Notify;

@@ -13,7 +13,8 @@ pub use handle::JoinHandle;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use std::thread::*;
 
-use crate::{time::Instant, unless_cancelled};
+use crate::cancelled::unless_cancelled;
+use crate::time::Instant;
 use std::time::Duration;
 
 /// [`std::thread::spawn`] for a fiber.

@@ -37,11 +37,11 @@ mod on_fibers {
 }
 
 use meet::{everywhere, pool};
+use segue::sync::Notify;
+use segue::{CancelToken, Cancelled};
 use segue_std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
 use segue_std::thread;
 use segue_std::time::Instant;
-use segue::sync::Notify;
-use segue::{CancelToken, Cancelled};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

@@ -117,12 +117,12 @@ fn names_of_std_name_who_waits() {
 #[test]
 #[cfg(target_os = "linux")]
 fn streams_and_children_name_who_waits() {
+    use segue::net::UnixStream;
+    use segue::signal::{Signal, Signals};
     use segue_std::fs::File;
     use segue_std::io::{Read, Write};
     use segue_std::net::{TcpListener, TcpStream, UdpSocket};
     use segue_std::process::{Child, Command, Stdio};
-    use segue::net::UnixStream;
-    use segue::signal::{Signal, Signals};
 
     /// More than there is room for.
     static MUCH: [u8; 1 << 23] = [0; 1 << 23];

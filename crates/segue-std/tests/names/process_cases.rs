@@ -1,6 +1,7 @@
 // What processes of std's do: included once with `std` as `like`, and once with `segue_std`.
 
 use like::process::{Command, ExitStatus, Stdio};
+use like::thread;
 use std::io::{Read, Write};
 
 fn shell(script: &str) -> Command {
@@ -71,4 +72,42 @@ pub fn a_child_is_killed_asked_for_and_not_there() {
         assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }
     assert!(Command::new("true").status().unwrap().success());
+}
+
+pub fn a_child_has_the_name_that_it_is_given_and_is_prepared_by_a_closure() {
+    use like::os::unix::process::CommandExt;
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $0"]).arg0("named").process_group(0);
+    // SAFETY: the closure calls nothing.
+    unsafe { command.pre_exec(|| Ok(())) };
+    assert_eq!(command.output().unwrap().stdout, b"named\n");
+    let error = Command::new("there/is/none").exec();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+pub fn a_pipe_ends_with_its_writer() {
+    let (mut reader, mut writer) = like::io::pipe().unwrap();
+    let wrote = thread::spawn(move || writer.write_all(b"through").unwrap());
+    let mut read = String::new();
+    reader.read_to_string(&mut read).unwrap();
+    wrote.join().unwrap();
+    assert_eq!(read, "through");
+}
+
+pub fn streams_of_one_machine_are_read_while_others_write() {
+    use like::os::unix::net::{UnixDatagram, UnixStream};
+    let (mut one, mut other) = UnixStream::pair().unwrap();
+    let answers = thread::spawn(move || {
+        let mut asked = [0; 3];
+        other.read_exact(&mut asked).unwrap();
+        other.write_all(&asked).unwrap();
+    });
+    one.write_all(b"ask").unwrap();
+    let mut answer = String::new();
+    one.read_to_string(&mut answer).unwrap();
+    answers.join().unwrap();
+    assert_eq!(answer, "ask");
+    let (one, other) = UnixDatagram::pair().unwrap();
+    let sends = thread::spawn(move || other.send(b"packet").unwrap());
+    assert_eq!((one.recv(&mut [0; 9]).unwrap(), sends.join().unwrap()), (6, 6));
 }

@@ -5,11 +5,11 @@
 #[path = "common/places.rs"]
 mod places;
 
+use places::{check, misplaced, never, row};
 use segue::channel::{self, broadcast, oneshot, watch};
 use segue::concurrent::{Retry, at_most, first_ok, join_all, race};
 use segue::sync::{Barrier, Condvar, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, Promise};
 use segue::sync::{RwLock, Semaphore, WaitGroup, promise};
-use places::{check, misplaced, never, row};
 use segue::{Builder, CancelToken, Cancelled, scope, shield, spawn};
 use std::time::Duration;
 
