@@ -160,6 +160,7 @@ impl Once {
 
 /// As [`Once::new`].
 #[deprecated(note = "`Once::new` is const")]
+#[expect(clippy::declare_interior_mutable_const, reason = "as std's")]
 pub const ONCE_INIT: Once = Once::new();
 
 impl fmt::Debug for Once {

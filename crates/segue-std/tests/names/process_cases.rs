@@ -74,6 +74,7 @@ pub fn a_child_is_killed_asked_for_and_not_there() {
     assert!(Command::new("true").status().unwrap().success());
 }
 
+#[allow(unsafe_code)] // `pre_exec` is.
 pub fn a_child_has_the_name_that_it_is_given_and_is_prepared_by_a_closure() {
     use like::os::unix::process::CommandExt;
     let mut command = Command::new("sh");

@@ -1,7 +1,6 @@
 //! Processes by std's names do what std's do: each case runs with `std` itself, and with
 //! `segue_std` on a plain thread and on fibers of one worker and of two. And what std has no word
 //! for: cancellation.
-#![allow(unsafe_code, reason = "`pre_exec` is unsafe")]
 
 mod on_std {
     use std as like;

@@ -70,7 +70,7 @@ fn macros_of_std_go_on() {
     println!("{}", text);
     std::println!("{}", text);
     assert_eq!(text, "7[1]");
-    assert!(matches!(text.parse::<u32>(), Err(_)));
+    assert!(matches!(text.find('['), Some(1)));
     let failed = std::panic::catch_unwind(|| std::panic!("out of ink")).unwrap_err();
     assert_eq!(failed.downcast_ref::<&str>(), Some(&"out of ink"));
     let _ = (line!(), concat!("a", "b"), module_path!(), std::env!("CARGO_PKG_NAME"), std::mem::size_of::<u8>());
