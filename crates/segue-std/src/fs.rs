@@ -21,4 +21,5 @@ pub use segue::fs::{
     canonicalize, copy, create_dir, create_dir_all, exists, hard_link, metadata, read, read_dir, read_link,
     read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
 };
+#[doc(no_inline)]
 pub use std::fs::*;

@@ -3,6 +3,7 @@
 //! The standard output and errors are std's: a write blocks the worker for its length.
 
 pub use segue::pipe::{PipeReader, PipeWriter, pipe};
+#[doc(no_inline)]
 pub use std::io::*;
 
 use crate::sync::{Mutex, MutexGuard};

@@ -26,9 +26,15 @@
 //! `os::unix` have Segue's types in front and std's behind; all else is std's. Signatures are
 //! std's. Macros and derives go on as before.
 //!
-//! The line is for editions 2018 to 2024, for a program and for a library alike. In edition 2015
-//! the compiler refuses the line (E0260): change the edition first. Other crates keep std's names:
-//! give each the line, or see "Crates in between".
+//! The line is for editions 2018 to 2024, for a program and for a library alike. Other crates keep
+//! std's names: give each the line, or see "Crates in between". In edition 2015 the compiler
+//! refuses the line: change the edition first.
+//!
+//! ```compile_fail,E0259,edition2015
+//! extern crate segue_std as std;
+//!
+//! fn main() {}
+//! ```
 //!
 //! `main` may stay: a plain thread waits as ever, and spawns fibers of the default pool, which end
 //! with the process. A spawn in a fiber of a runtime belongs to that runtime.
@@ -37,7 +43,7 @@
 //!
 //! | | here |
 //! | --- | --- |
-//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`] as the payload; the panic hook is not called. A fiber that is spawned here is cancelled by the end of its runtime, and by the blocks around its code: a `timeout`, a scope |
+//! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`](segue::Cancelled) as the payload; the panic hook is not called. A fiber that is spawned here is cancelled by the end of its runtime, and by the blocks around its code: a `timeout`, a scope |
 //! | a lock in a `Drop`, while its fiber panics | if somebody has the lock, the thread waits, and not the fiber alone |
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |
@@ -52,8 +58,8 @@
 //! # Names that stay std's, and block
 //!
 //! A call of one of these stops the worker with all its fibers, and nothing but the monitor of a
-//! debug build tells of that. Clippy does, with the [list] of the lint `disallowed_methods` beside
-//! the `Cargo.toml`: under the one line, the list names those calls that are left.
+//! debug build tells of that. Clippy does, with the project's list `docs/clippy.toml` beside the
+//! `Cargo.toml`: under the one line, its lint `disallowed_methods` names those calls that are left.
 //!
 //! | std's | blocks | instead |
 //! | --- | --- | --- |
@@ -63,8 +69,6 @@
 //! | `os::unix::fs::symlink`, `chown`, `fs::soft_link` | for a call to the disk | [`segue::blocking`] |
 //! | all of `fs`, where the system is not Linux | for a call to the disk | [`segue::blocking`] |
 //! | a lock, a channel or a socket of another crate, which has std's | as the crate says | see below |
-//!
-//! [list]: https://docs.rs/crate/segue-std
 //!
 //! # Crates in between
 //!
@@ -85,6 +89,7 @@
 //! Used by programs that are ported; others find more in [`segue::sync`], [`segue::channel`] and
 //! [`segue::scope`], where cancellation is an error and waits can be chosen among.
 
+#[doc(no_inline)]
 pub use std::*;
 
 mod cancelled;

@@ -22,4 +22,5 @@
 //! ```
 
 pub use segue::net::{Incoming, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+#[doc(no_inline)]
 pub use std::net::*;

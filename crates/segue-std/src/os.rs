@@ -1,27 +1,32 @@
 //! What std has for this system, with Segue's sockets and commands in front.
 #![allow(unsafe_code)] // `pre_exec` is unsafe, as std's.
 
+#[doc(no_inline)]
 pub use std::os::*;
 
 /// [`std::os::unix`].
 pub mod unix {
+    #[doc(no_inline)]
     pub use std::os::unix::*;
 
     /// [`std::os::unix::net`], with the sockets of [`segue::net`].
     pub mod net {
         pub use segue::net::{UnixDatagram, UnixListener, UnixStream};
+        #[doc(no_inline)]
         pub use std::os::unix::net::*;
     }
 
     /// [`std::os::unix::prelude`].
     pub mod prelude {
         pub use super::process::CommandExt;
+        #[doc(no_inline)]
         pub use std::os::unix::prelude::*;
     }
 
     pub mod process {
         //! [`std::os::unix::process`], with a [`CommandExt`] for Segue's command.
 
+        #[doc(no_inline)]
         pub use std::os::unix::process::*;
 
         use crate::process::Command;

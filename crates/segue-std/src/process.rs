@@ -18,6 +18,7 @@
 
 pub use segue::pipe::{PipeReader as ChildStderr, PipeReader as ChildStdout, PipeWriter as ChildStdin};
 pub use segue::process::Child;
+#[doc(no_inline)]
 pub use std::process::*;
 
 use segue::pipe::{PipeReader, PipeWriter};

@@ -1,5 +1,6 @@
 //! Time, which a simulation may keep.
 
+#[doc(no_inline)]
 pub use std::time::*;
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};

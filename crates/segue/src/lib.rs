@@ -43,6 +43,8 @@
 //!   any other descriptor; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and functions
 //!   for tokio and rayon.
+//! * Port: `extern crate segue_std as std;` has a program of threads run on fibers; the crate
+//!   `segue-std`.
 //! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with
 //!   simulated time, and name one that fails; [`Sim`] runs a program under one.
 //!

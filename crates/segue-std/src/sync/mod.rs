@@ -17,6 +17,7 @@ pub use once::ONCE_INIT;
 pub use once::{LazyLock, Once, OnceLock, OnceState};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use segue::sync::BarrierWaitResult;
+#[doc(no_inline)]
 pub use std::sync::*;
 
 use mpsc::{Receiver, Sender, SyncSender};

@@ -3,6 +3,7 @@
 //! A cancelled wait yields the error of the other end's drop: the cancelled fiber has nothing more
 //! to send or to receive.
 
+#[doc(no_inline)]
 pub use std::sync::mpsc::*;
 
 use segue::{Either, after, channel};

@@ -11,6 +11,7 @@ pub use current::park_timeout_ms;
 pub use current::{Thread, ThreadId, current, park, park_timeout};
 pub use handle::JoinHandle;
 pub use scope::{Scope, ScopedJoinHandle, scope};
+#[doc(no_inline)]
 pub use std::thread::*;
 
 use crate::cancelled::unless_cancelled;
