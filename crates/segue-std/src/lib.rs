@@ -52,7 +52,7 @@
 //! | `process` | a `Child` that is dropped is waited for by the library |
 //! | `Condvar`, `Mutex` | fair: first come, first served |
 //! | `set_nonblocking` of sockets | is not here: for calls that must not wait there are `try_read`, `try_accept` and the like |
-//! | `into_raw_fd` and `from_raw_fd` | are not here: `OwnedFd::try_from(stream)`, and `TcpStream::from(fd)` of an `OwnedFd` |
+//! | `into_raw_fd` of sockets and pipes | is not here: `OwnedFd::try_from(stream)`, which can fail, and then `into_raw_fd` |
 //! | `mpmc`, `MappedMutexGuard`, `thread::Builder::spawn_unchecked` | are not here |
 //!
 //! # Names that stay std's, and block

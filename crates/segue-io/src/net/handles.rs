@@ -2,6 +2,7 @@
 //! common, and the table of the protocols.
 //!
 //! Used by programs, as methods of the three types.
+#![allow(unsafe_code)] // A descriptor that comes as a number is taken over.
 
 use super::family::{Family, Internet, Machine};
 use super::listener::Listener;
@@ -17,7 +18,7 @@ use segue_core::{Source, Waitable};
 use socket2::Type;
 use std::marker::PhantomData;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net as unix;
 use std::time::Duration;
 use std::{fmt, io, net};
@@ -72,6 +73,14 @@ macro_rules! handles {
                 // This fails only for a descriptor of no socket; then every operation says so.
                 let _ = io.set_nonblocking(true);
                 Self::of(Shared::adopt::<P::Family>(io))
+            }
+        }
+
+        /// As from an [`OwnedFd`].
+        impl<P: $protocol> FromRawFd for $handle<P> {
+            unsafe fn from_raw_fd(fd: RawFd) -> Self {
+                // SAFETY: our caller owns the descriptor and hands it over, as this trait asks.
+                unsafe { OwnedFd::from_raw_fd(fd) }.into()
             }
         }
 

@@ -112,3 +112,20 @@ pub fn streams_of_one_machine_are_read_while_others_write() {
     let sends = thread::spawn(move || other.send(b"packet").unwrap());
     assert_eq!((one.recv(&mut [0; 9]).unwrap(), sends.join().unwrap()), (6, 6));
 }
+
+#[allow(unsafe_code)] // `from_raw_fd` is.
+#[allow(clippy::unnecessary_fallible_conversions)] // With std's names; with ours it can fail.
+pub fn a_listener_is_made_of_its_descriptor() {
+    use like::net::{TcpListener, TcpStream};
+    use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let fd = OwnedFd::try_from(listener).unwrap().into_raw_fd();
+    // SAFETY: the descriptor is nobody else's.
+    let listener = unsafe { TcpListener::from_raw_fd(fd) };
+    let accepts = thread::spawn(move || listener.accept().unwrap().0.write_all(b"hello").unwrap());
+    let mut text = String::new();
+    TcpStream::connect(address).unwrap().read_to_string(&mut text).unwrap();
+    accepts.join().unwrap();
+    assert_eq!(text, "hello");
+}

@@ -34,6 +34,7 @@ cases! {
     a_child_has_the_name_that_it_is_given_and_is_prepared_by_a_closure,
     a_pipe_ends_with_its_writer,
     streams_of_one_machine_are_read_while_others_write,
+    a_listener_is_made_of_its_descriptor,
 }
 
 #[test]
