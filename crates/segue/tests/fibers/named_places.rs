@@ -2,7 +2,7 @@
 //! tables is stuck in a public function, and its report names this row and no line of ours.
 #![cfg(feature = "sched")]
 
-#[path = "common/places.rs"]
+#[path = "../common/places.rs"]
 mod places;
 
 use places::{check, misplaced, never, row};
