@@ -243,7 +243,7 @@ pub(crate) fn run_job(mut job: Job) {
     let outer = NAME.with(|slot| slot.replace(own));
     let _restore = at_end(|| NAME.with(|slot| slot.set(outer)));
     // SAFETY: there is no table yet; the job keeps context and family in place until it has left
-    // them.
+    // them. A thread of its own, or a barrier, is around: nothing is captured across the job.
     unsafe { locals::instead(ptr::null_mut(), || within(context, family, || job.run())) };
 }
 

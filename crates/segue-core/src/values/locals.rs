@@ -431,13 +431,13 @@ unsafe fn empty(table: *mut Locals, note: &mut dyn FnMut(Payload)) {
 /// Runs `f` with this table in place of the running fiber's, and ends the table after that.
 ///
 /// # Safety
-/// The table is null, or one that nobody else has.
+/// The table is null, or one that nobody else has. Nothing is captured across `f`.
 pub(crate) unsafe fn instead<R>(locals: *mut Locals, f: impl FnOnce() -> R) -> R {
     let outer = slot(|slot| slot.replace(locals));
     let _restore = at_end(|| {
         let own = slot(|slot| slot.replace(outer));
         // SAFETY: the table was put there by this frame, or made by `f`, unless that has ended. `f`
-        // is over, and so are all borrows of values in there.
+        // is over, on this fiber, and so are all borrows of values in there.
         unsafe { end_table(own, &mut mem::forget) };
     });
     f()

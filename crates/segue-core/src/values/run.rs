@@ -4,10 +4,12 @@
 //! not with those of its caller.
 #![allow(unsafe_code)] // A job is used up by its address.
 
+use crate::chain;
 use crate::contract::current;
 use crate::contract::job::Job;
 use crate::primitives::at_end::at_end;
 use crate::values::locals;
+use std::ptr;
 
 impl Job {
     /// Runs the job to its end. Panics of the closure stay inside.
@@ -30,7 +32,8 @@ impl Job {
 
     /// Runs the job on a fiber of the caller's, which goes back into its contexts, since the job
     /// leaves all at its end. The caller's mark for calls of the C library does not count for the
-    /// job's.
+    /// job's, and its handlers are not the job's: as on a fiber of its own, the job finds none of
+    /// them, and so is not captured, with the values of another fiber, in the middle of this.
     #[cold]
     fn run_in_place(self) {
         let context = current::context();
@@ -38,8 +41,11 @@ impl Job {
         let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.unblocked.replace(mark)));
         let unblocked = mark(false);
         let _restore = at_end(|| _ = mark(unblocked));
-        // SAFETY: the table was the job's alone, and is taken out of the job.
-        unsafe { locals::instead(inherited.cast(), || self.start()) };
+        // SAFETY: there is no frame, and the present ones stay until this returns.
+        let start = || unsafe { chain::inside(ptr::null(), || self.start()) };
+        // SAFETY: the table was the job's alone, and is taken out of the job; nothing is captured
+        // across the job, which begins a chain.
+        unsafe { locals::instead(inherited.cast(), start) };
         // SAFETY: the running fiber was inside of this context all the time.
         unsafe { current::enter_context(context) };
     }

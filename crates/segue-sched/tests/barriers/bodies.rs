@@ -257,6 +257,7 @@ pub static ROWS: &[Row] = &[
     }),
     fiber("a daemon of a scope", Apart, || scope(|s| s.spawn_daemon(acts).join().unwrap())),
     fiber("a local fiber of a scope", Apart, || scope(|s| s.spawn_local(acts).join().unwrap())),
+    thread("a local fiber of a scope, on a thread: in place", Apart, || scope(|s| s.spawn_local(acts).join().unwrap())),
     fiber("the body of a scope that may fail", Captured, || {
         try_scope(|s| {
             s.spawn_try(|| Ok::<_, std::fmt::Error>(()));

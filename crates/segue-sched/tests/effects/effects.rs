@@ -94,6 +94,27 @@ fn a_fiber_starts_without_the_handlers_of_who_spawned_it() {
     });
 }
 
+/// Else the clause would run with the values of the local fiber in place of its own, and a resume
+/// inside of a loan of one would end them.
+#[test]
+fn a_local_fiber_that_runs_in_place_starts_without_handlers_too() {
+    let local = || {
+        let answered = Cell::new(0);
+        Handler::new()
+            .on(|_: Ask, k| {
+                answered.set(answered.get() + 1);
+                k.resume(1)
+            })
+            .handle(|| {
+                assert!(scope(|s| s.spawn_local(|| try_perform(Ask).is_err()).join().unwrap()));
+                assert_eq!(perform(Ask), 1);
+            });
+        assert_eq!(answered.get(), 1);
+    };
+    local();
+    everywhere(local);
+}
+
 #[test]
 fn cancellation_passes_through_handlers_as_a_value() {
     everywhere(|| {
