@@ -268,7 +268,7 @@ static ROWS: &[Row] = &[
         one(cell.borrow_source(), || drop(loan))
     }),
     fiber("the hook of a channel, by the last receiver", Captured, || {
-        let (sender, receiver) = channel::Builder::bounded(2).on_undelivered(|_| act()).build();
+        let (sender, receiver) = channel::Options::bounded(2).on_undelivered(|_| act()).build();
         sender.send(1).unwrap();
         drop(receiver);
         assert!(sender.is_closed() && sender.is_empty());

@@ -198,7 +198,7 @@ const ROWS: &[In] = &[
     In("segue: try_scope", "the body of a scope that may fail"),
     In("segue: join", "segue::join"),
     In("segue: join_context", "segue::join"),
-    In("segue: Builder::on_undelivered", "the hook of a channel, by the last receiver"),
+    In("segue: Options::on_undelivered", "the hook of a channel, by the last receiver"),
     In("segue: Resolver::on_close", "the hook of a resolver, by the drop of the promise"),
     In("segue: Sender::on_close", "the hook of a resolver, by the drop of the promise"),
     In("segue: Receiver::wait_for", "watch::Receiver::wait_for"),

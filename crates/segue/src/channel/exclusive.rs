@@ -28,7 +28,7 @@ use std::mem;
 /// senders: up to twice the capacity of a bounded channel is under way.
 ///
 /// Its drop closes the channel; the values that it has taken are
-/// [undelivered](super::Builder::on_undelivered), before those in the buffer.
+/// [undelivered](super::Options::on_undelivered), before those in the buffer.
 #[must_use = "without a receiver the channel is closed"]
 pub struct Exclusive<T> {
     /// `None` after the conversion into an ordinary receiver.

@@ -21,7 +21,7 @@
 //! **Nothing is lost.** A value that was not sent comes back, in the error or in the source. One
 //! that was handed to a future that is dropped goes to the next receiver, also if that has seen the
 //! end already. A value that was sent and will never be received goes to the hook of
-//! [`Builder::on_undelivered`].
+//! [`Options::on_undelivered`].
 //!
 //! **Memory.** A buffer takes memory for the values that are there, and gives memory back as they
 //! become fewer, in blocks of about 8 KiB. A channel that was drained keeps up to three of these:
@@ -147,7 +147,7 @@ pub const MAX_CAPACITY: usize = 1 << 30;
 /// assert_eq!(receiver.recv(), Ok(2));
 /// ```
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
-    Builder::rendezvous().build()
+    Options::rendezvous().build()
 }
 
 /// A channel with room for `capacity` values; with 0 the channel is a [`rendezvous`]. Only values
@@ -166,7 +166,7 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2]);
 /// ```
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    Builder::bounded(capacity).build()
+    Options::bounded(capacity).build()
 }
 
 /// A channel with room for any number of values: to send never waits.
@@ -182,7 +182,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(receiver.into_iter().count(), 1_000);
 /// ```
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    Builder::unbounded().build()
+    Options::unbounded().build()
 }
 
 /// Makes a channel with a hook.
@@ -190,11 +190,11 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// # Examples
 ///
 /// ```
-/// use segue::channel::Builder;
+/// use segue::channel::Options;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// static LOST: AtomicUsize = AtomicUsize::new(0);
-/// let (sender, receiver) = Builder::bounded(8)
+/// let (sender, receiver) = Options::bounded(8)
 ///     .on_undelivered(|bytes: Vec<u8>| _ = LOST.fetch_add(bytes.len(), Ordering::Relaxed))
 ///     .build();
 /// sender.send(vec![0; 100]).unwrap();
@@ -202,12 +202,12 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(LOST.load(Ordering::Relaxed), 100);
 /// ```
 #[must_use = "`build` makes the channel"]
-pub struct Builder<T> {
+pub struct Options<T> {
     capacity: usize,
     undelivered: Option<Undelivered<T>>,
 }
 
-impl<T> Builder<T> {
+impl<T> Options<T> {
     /// As [`rendezvous`].
     pub fn rendezvous() -> Self {
         Self { capacity: 0, undelivered: None }
@@ -245,8 +245,8 @@ impl<T> Builder<T> {
     }
 }
 
-impl<T> fmt::Debug for Builder<T> {
+impl<T> fmt::Debug for Options<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("Options").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ pub(super) const VALUE: &str = "a value in a channel";
 /// The receiving side of a channel. Clone this side for several receivers; each value goes to one.
 ///
 /// When the last one has gone the channel is closed: senders have their values back, and the
-/// buffered values are [undelivered](super::Builder::on_undelivered).
+/// buffered values are [undelivered](super::Options::on_undelivered).
 ///
 /// A receiver that is sent through its own channel, or by way of others that lead back to it, keeps
 /// that channel open as long as nobody receives that one: a cycle, as one of `Arc`s is, which leaks
@@ -45,7 +45,7 @@ impl<T> Receiver<T> {
     /// `Closed` describes this moment. A value may still come back: from a future of another
     /// receiver's that was handed the value, and is dropped after this one has seen the end. The
     /// next call gets that value. The last receiver that goes finds all of them: values that came
-    /// back too late to be received go to [`on_undelivered`](super::Builder::on_undelivered).
+    /// back too late to be received go to [`on_undelivered`](super::Options::on_undelivered).
     ///
     /// # Examples
     ///

@@ -28,7 +28,7 @@ impl<T> Sender<T> {
     /// there is neither. A send to an unbounded channel never waits.
     ///
     /// A successful send does not mean a receipt: if the last receiver goes first, the buffered
-    /// values are [undelivered](super::Builder::on_undelivered). At a rendezvous it means that,
+    /// values are [undelivered](super::Options::on_undelivered). At a rendezvous it means that,
     /// unless the receiver is a future that is dropped before its look: then the value is the next
     /// one's.
     ///

@@ -7,7 +7,7 @@
 use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed};
-use segue::channel::{self, Builder, MAX_CAPACITY, Receiver, Sender, TryRecvError, TrySendError, WeakSender};
+use segue::channel::{self, MAX_CAPACITY, Options, Receiver, Sender, TryRecvError, TrySendError, WeakSender};
 use segue::{CancelToken, Closed, Rejected, WaitError, scope, timeout, yield_now};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -345,7 +345,7 @@ fn what_was_sent_and_is_never_received_goes_to_the_hook_in_its_order() {
             let undelivered = std::sync::Arc::new(Mutex::new(Vec::new()));
             let sees = undelivered.clone();
             let (sender, receiver) =
-                Builder::bounded(3).on_undelivered(move |n: usize| sees.lock().unwrap().push(n)).build();
+                Options::bounded(3).on_undelivered(move |n: usize| sees.lock().unwrap().push(n)).build();
             (0..3).for_each(|n| sender.send(n).unwrap());
             let waits = Task::waiting(sender.send_source(9));
             if exclusive {
@@ -443,7 +443,7 @@ fn errors_say_what_to_do_and_convert() {
 #[test]
 fn ends_can_be_sent_and_shared_where_the_values_can_be_sent() {
     fn can<T: Send + Sync>(_: &T) {}
-    let (sender, receiver) = Builder::<Cell<u8>>::bounded(MAX_CAPACITY).build();
+    let (sender, receiver) = Options::<Cell<u8>>::bounded(MAX_CAPACITY).build();
     can(&sender);
     can(&receiver);
     can(&sender.downgrade());

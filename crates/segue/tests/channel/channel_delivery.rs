@@ -5,7 +5,7 @@
 use crate::meet;
 
 use meet::{poll_once, pool, simulated, task};
-use segue::channel::{Builder, Receiver, Sender};
+use segue::channel::{Options, Receiver, Sender};
 use segue::{CancelToken, OneOf, WaitError, any_of, scope, select, shield, timeout, yield_now};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -88,7 +88,7 @@ impl Book {
 }
 
 fn channel(capacity: usize) -> (Sender<Item>, Receiver<Item>) {
-    let builder = if capacity == usize::MAX { Builder::unbounded() } else { Builder::bounded(capacity) };
+    let builder = if capacity == usize::MAX { Options::unbounded() } else { Options::bounded(capacity) };
     builder.on_undelivered(|item: Item| item.ends(End::Undelivered)).build()
 }
 
@@ -369,7 +369,7 @@ fn each_value_ends_once_on_workers_and_threads() {
 /// Every schedule of two that meet while a third closes.
 #[segue::test(policy = exhaustive(200_000))]
 fn under_every_schedule_a_value_is_received_or_comes_back() {
-    let (sender, receiver) = Builder::rendezvous().build();
+    let (sender, receiver) = Options::rendezvous().build();
     scope(|s| {
         let sends = s.spawn(|| sender.send(7).map_err(|refused| refused.value));
         let receives = s.spawn(|| receiver.recv());
@@ -387,7 +387,7 @@ fn under_every_schedule_what_was_sent_is_received_or_undelivered() {
     let undelivered = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&undelivered);
     let (sender, receiver) =
-        Builder::bounded(1).on_undelivered(move |n: usize| _ = counts.fetch_add(n, SeqCst)).build();
+        Options::bounded(1).on_undelivered(move |n: usize| _ = counts.fetch_add(n, SeqCst)).build();
     let (sent, received) = scope(|s| {
         let sends = s.spawn(|| sender.reserve().is_ok_and(|room| room.send(1).is_ok()));
         let receives = s.spawn(move || receiver.try_recv().is_ok());

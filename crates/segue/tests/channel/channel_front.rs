@@ -3,7 +3,7 @@
 use crate::meet;
 
 use meet::{Task, everywhere};
-use segue::channel::{self, Builder, TryRecvError};
+use segue::channel::{self, Options, TryRecvError};
 use segue::{WaitError, timeout};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -54,7 +54,7 @@ fn what_was_brought_forward_and_is_never_received_is_undelivered_first() {
     everywhere(|| {
         let undelivered = Arc::new(Mutex::new(Vec::new()));
         let keeps = Arc::clone(&undelivered);
-        let (sender, receiver) = Builder::unbounded().on_undelivered(move |n| keeps.lock().unwrap().push(n)).build();
+        let (sender, receiver) = Options::unbounded().on_undelivered(move |n| keeps.lock().unwrap().push(n)).build();
         (0..4).for_each(|n| sender.send(n).unwrap());
         assert_eq!(receiver.recv(), Ok(0));
         (4..6).for_each(|n| sender.send(n).unwrap());

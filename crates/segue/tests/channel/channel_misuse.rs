@@ -4,7 +4,7 @@
 use crate::meet;
 
 use meet::{Task, everywhere, poll_once, pool, simulated, task};
-use segue::channel::{self, Builder, Exclusive, Sender};
+use segue::channel::{self, Exclusive, Options, Sender};
 use segue::{Closed, WaitError, scope, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -273,7 +273,7 @@ fn a_value_whose_drop_panics() {
 
 /// A channel whose hook does this with the values; four were sent, of which one was received.
 fn hooked(hook: impl Fn(u32) + Send + Sync + 'static) -> (Sender<u32>, Exclusive<u32>) {
-    let (sender, receiver) = Builder::unbounded().on_undelivered(hook).build();
+    let (sender, receiver) = Options::unbounded().on_undelivered(hook).build();
     let mut receiver = receiver.into_exclusive().unwrap();
     (0..2).for_each(|n| sender.send(n).unwrap());
     assert_eq!(receiver.recv(), Ok(0));

@@ -7,7 +7,7 @@
 use crate::meet;
 
 use meet::Task;
-use segue::channel::{Builder, Exclusive, Receiver, Sender, TryRecvError, TrySendError};
+use segue::channel::{Exclusive, Options, Receiver, Sender, TryRecvError, TrySendError};
 use segue::{Closed, Rejected};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -256,7 +256,7 @@ impl Real {
     fn new(capacity: usize) -> Self {
         let undelivered = Arc::<Mutex<Vec<Value>>>::default();
         let sees = undelivered.clone();
-        let builder = if capacity == usize::MAX { Builder::unbounded() } else { Builder::bounded(capacity) };
+        let builder = if capacity == usize::MAX { Options::unbounded() } else { Options::bounded(capacity) };
         let (sender, receiver) = builder.on_undelivered(move |value| sees.lock().unwrap().push(value)).build();
         let (senders, receivers) = (vec![Arc::new(sender)], vec![Arc::new(receiver)]);
         Self { senders, receivers, exclusive: Home::default(), tasks: BTreeMap::new(), undelivered }
