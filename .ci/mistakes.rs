@@ -130,7 +130,7 @@ pub fn a_fiber_borrows_what_the_body_owns() {
         //~ closure may outlive the current function, but it borrows `word`
         s.on_exit(Duration::MAX, || drop(word.len()));
         //~ closure may outlive the current function, but it borrows `word`
-        segue::Builder::new().after(Duration::ZERO).spawn_in(s, || word.len());
+        segue::Builder::new().after(Duration::ZERO).within(s).spawn(|| word.len());
         //~ async block may outlive the current function, but it borrows `word`
         s.spawn_task(async { word.len() });
     });

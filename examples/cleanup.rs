@@ -46,7 +46,7 @@ fn serve() -> (Vec<String>, Duration) {
             }
             say(format!("the server has answered {answered} requests, and accepts no more"));
         });
-        Builder::new().name("download").spawn_in(s, || {
+        Builder::new().name("download").within(s).spawn(|| {
             let ended = sleep(Duration::MAX).unwrap_err();
             say(format!("the download: {ended}"));
         });

@@ -133,7 +133,7 @@ fn page() -> Response {
 static PAGE: &str = include_str!("fib_server.html");
 
 fn serve(options: &Options) -> std::io::Result<()> {
-    let pool = segue::sched::Builder::new().name("fib-pool").workers(options.pool_workers).pool()?;
+    let pool = segue::sched::Runtime::new().name("fib-pool").workers(options.pool_workers).pool()?;
     let numbers = Fibonacci { pool: &pool, compose: options.compose, max_n: options.max_n };
     segue::runtime().name("fib-io").workers(options.io_workers).run(|| {
         let listener = TcpListener::bind(&options.addr)

@@ -16,9 +16,9 @@ fn main() {
         .run(|| {
             let before = now();
             let error = try_scope(|s| {
-                Builder::new().name("news").spawn_try_in(s, || download(60, false));
-                Builder::new().name("weather").spawn_try_in(s, || download(2, true));
-                Builder::new().name("sports").spawn_try_in(s, || {
+                Builder::new().name("news").within(s).spawn_try(|| download(60, false));
+                Builder::new().name("weather").within(s).spawn_try(|| download(2, true));
+                Builder::new().name("sports").within(s).spawn_try(|| {
                     // What it has begun it finishes, and it says why it ends.
                     download(60, false).map_err(|error| format!("half of the sports: {error}"))
                 });

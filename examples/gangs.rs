@@ -211,13 +211,13 @@ impl<F> Part<F> {
     }
 
     /// As [`Scope::spawn`].
-    pub fn spawn_in<'scope, T>(self, scope: &'scope Scope<'scope, '_>) -> JoinHandle<T>
+    pub fn spawn_within<'scope, T>(self, scope: &'scope Scope<'scope, '_>) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
         let Self { builder, guard, f } = self;
-        builder.spawn_in(scope, move || guard.around(f))
+        builder.within(scope).spawn(move || guard.around(f))
     }
 }
 
@@ -408,7 +408,7 @@ impl Policy for Ganged {
 fn main() -> std::io::Result<()> {
     let gangs = Gangs::new();
     let steps = AtomicU64::new(0);
-    segue_sched::Builder::new().workers(2).run_with(
+    segue_sched::Runtime::new().workers(2).run_with(
         || gangs.policy(),
         || {
             scope(|s| {
@@ -426,7 +426,7 @@ fn main() -> std::io::Result<()> {
                         }
                     };
                     let gang = gangs.gang([0, 1].map(member)).expect("there are two workers");
-                    gang.into_iter().for_each(|member| drop(member.spawn_in(s)));
+                    gang.into_iter().for_each(|member| drop(member.spawn_within(s)));
                 }
             });
         },

@@ -92,7 +92,7 @@ fn run(store: &Mutex<Store>, gauge: &Gauge, limit: Option<Duration>) {
     drop(jobs);
     scope(|s| {
         let work = || work(&inbox, store, gauge);
-        let worker = |n| Builder::new().name(format!("worker {n}")).spawn_in(s, work);
+        let worker = |n| Builder::new().name(format!("worker {n}")).within(s).spawn(work);
         let workers: Vec<_> = (0..WORKERS).map(worker).collect();
         if let Some(limit) = limit {
             sleep(limit).expect("nobody cancels the queue");

@@ -63,11 +63,11 @@ fn priorities() {
     let patient = || attend(|minutes| minutes.patient += 1);
     let inside = || {
         scope(|s| {
-            segue::Builder::new().attribute(Priority(0)).spawn_in(s, patient);
-            segue::Builder::new().attribute(Priority(9)).spawn_in(s, urgent);
+            segue::Builder::new().attribute(Priority(0)).within(s).spawn(patient);
+            segue::Builder::new().attribute(Priority(9)).within(s).spawn(urgent);
         });
     };
-    sched::Builder::new().workers(1).run_with(ByPriority::strict, inside).expect("a scheduler in a fiber");
+    sched::Runtime::new().workers(1).run_with(ByPriority::strict, inside).expect("a scheduler in a fiber");
 }
 
 /// The network's scheduler: one worker, which also runs the scheduler inside.
@@ -97,7 +97,7 @@ fn main() {
     let port = port.recv().expect("the server starts");
     let client = thread::spawn(move || client(port));
 
-    let pool = sched::Builder::new().workers(2).pool().expect("threads");
+    let pool = sched::Runtime::new().workers(2).pool().expect("threads");
     let signatures = pool.spawn(|| {
         OPENING.wait().expect("nobody cancels the meeting");
         let sign = |_| segue::spawn(|| sign(|minutes| minutes.pool += 1));
@@ -108,7 +108,7 @@ fn main() {
     // The event loop of this program: a queue. It sleeps until there is an event, and one kind of
     // event is that fibers are ready.
     let (events, queue) = mpsc::channel();
-    let mut fibers = sched::Builder::new().driven(move || events.send("fibers").unwrap_or(())).expect("a stack");
+    let mut fibers = sched::Runtime::new().driven(move || events.send("fibers").unwrap_or(())).expect("a stack");
     let here = fibers.start(|| attend(|minutes| minutes.event_loop += 1)).expect("a stack");
     let mut events = 0;
     while !here.is_finished() {

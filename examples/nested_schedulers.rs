@@ -15,16 +15,16 @@ fn kitchen(orders: &[(&'static str, u8)]) -> Vec<&'static str> {
             for &(dish, urgency) in orders {
                 let served = &served;
                 let cook = move || served.lock().unwrap().push(dish);
-                Builder::new().attribute(Priority(urgency.into())).spawn_in(s, cook);
+                Builder::new().attribute(Priority(urgency.into())).within(s).spawn(cook);
             }
         });
     };
-    sched::Builder::new().workers(1).run_with(ByPriority::strict, inside).expect("a scheduler in a fiber");
+    sched::Runtime::new().workers(1).run_with(ByPriority::strict, inside).expect("a scheduler in a fiber");
     served.into_inner()
 }
 
 fn main() {
-    let outer = sched::Builder::new().workers(1).run_with(Fifo::default, || {
+    let outer = sched::Runtime::new().workers(1).run_with(Fifo::default, || {
         scope(|s| {
             // Two kitchens and a guest take turns on the one thread.
             let lunch = s.spawn(|| kitchen(&[("soup", 1), ("ice cream that melts", 9), ("stew", 2)]));
@@ -35,13 +35,13 @@ fn main() {
 
             // A fiber inside and one outside meet at a promise that knows neither scheduler.
             let (resolver, order) = promise();
-            let inside = s.spawn(move || sched::Builder::new().workers(1).run(|| order.wait().copied()).unwrap());
+            let inside = s.spawn(move || sched::Runtime::new().workers(1).run(|| order.wait().copied()).unwrap());
             resolver.fill("the bill").expect("somebody waits for it");
             assert_eq!(inside.join().unwrap(), Ok("the bill"));
 
             // A deadline outside ends what waits inside, and the inner scheduler with it.
             let closing = timeout(Duration::from_millis(5), || {
-                sched::Builder::new().workers(1).run(|| {
+                sched::Runtime::new().workers(1).run(|| {
                     segue::spawn(|| after(Duration::MAX).wait());
                     after(Duration::MAX).wait()
                 })

@@ -68,8 +68,8 @@ fn race() -> [u32; 3] {
     TURNS.with(|turns| [0, 1, 2].map(|n| turns[n].get()))
 }
 
-fn scheduler(workers: usize) -> sched::Builder {
-    sched::Builder::new().workers(workers)
+fn scheduler(workers: usize) -> sched::Runtime {
+    sched::Runtime::new().workers(workers)
 }
 
 fn main() -> std::io::Result<()> {

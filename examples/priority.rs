@@ -24,14 +24,14 @@ fn compute() -> u64 {
 
 /// How long requests wait under a policy, from the shortest to the longest.
 fn delays<P: Policy>(policy: impl Fn() -> P + Send + Sync + 'static) -> io::Result<Vec<Duration>> {
-    let pool = sched::Builder::new().workers(1).pool_with(policy)?;
+    let pool = sched::Runtime::new().workers(1).pool_with(policy)?;
     let computations: Vec<_> = (0..COMPUTATIONS).map(|_| pool.spawn(compute)).collect();
     let start = Instant::now();
     let requests: Vec<_> = (1..=REQUESTS)
         .map(|n| {
             thread::sleep((start + EVERY * n).saturating_duration_since(Instant::now()));
             let handed_in = Instant::now();
-            Builder::new().attribute(Priority(1)).spawn_on(&pool, move || handed_in.elapsed())
+            Builder::new().attribute(Priority(1)).on(&pool).spawn(move || handed_in.elapsed())
         })
         .collect();
     let mut delays: Vec<_> = requests.into_iter().map(|request| request.join().expect("it ends well")).collect();

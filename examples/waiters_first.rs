@@ -48,7 +48,7 @@ impl Policy for WaitersFirst {
 /// How many turns ten fibers that only yield have while two others send a ball to and fro a hundred
 /// times, on one worker.
 fn turns_beside_a_game<P: Policy>(policy: fn() -> P) -> std::io::Result<u32> {
-    sched::Builder::new().workers(1).run_with(policy, || {
+    sched::Runtime::new().workers(1).run_with(policy, || {
         let (there, back) = (MVar::empty(), MVar::empty());
         let (turns, over) = (AtomicU32::new(0), AtomicBool::new(false));
         scope(|s| {
@@ -79,7 +79,7 @@ fn turns_beside_a_game<P: Policy>(policy: fn() -> P) -> std::io::Result<u32> {
 fn main() -> std::io::Result<()> {
     for workers in [1, 2] {
         let run = move |main: Main| {
-            sched::Builder::new().workers(workers).run_with(WaitersFirst::default, main).expect("it starts")
+            sched::Runtime::new().workers(workers).run_with(WaitersFirst::default, main).expect("it starts")
         };
         let suite = Suite::new(format!("waiters first on {workers}"), run).workers(workers).nests();
         let report = suite.rounds(1_000).run();

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         segue::try_scope(|s| {
             // Without optimisation the compressor needs more than a fiber's usual 256 KiB.
             let roomy = Builder::new().stack_size(512 << 10);
-            let packs = roomy.spawn_in(s, move || pack(TcpStream::connect(address)?));
+            let packs = roomy.within(s).spawn(move || pack(TcpStream::connect(address)?));
             let (stream, _peer) = listener.accept()?;
             let mut archive = tar::Archive::new(GzDecoder::new(stream));
             let mut count = 0;

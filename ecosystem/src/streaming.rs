@@ -123,7 +123,7 @@ fn write_at_once<W: Wire>(fiber: impl Fn() -> Builder, write: impl Fn(W::Writer)
     scope(|s| {
         for writer in writers {
             let inside = &inside;
-            fiber().spawn_in(s, move || inside.during(|| write(writer)));
+            fiber().within(s).spawn(move || inside.during(|| write(writer)));
         }
         inside.wait_for(FIBERS);
         let (mut piece, mut open, mut first) = ([0; 61], FIBERS, true);

@@ -65,7 +65,7 @@ pub const ALL: &[Path] = &[
 
 /// Runs a function as a fiber of a scheduler with one worker.
 fn on_worker(main: impl FnOnce() + Send + 'static) {
-    segue::sched::Builder::new().workers(1).run(main).expect("a scheduler")
+    segue::sched::Runtime::new().workers(1).run(main).expect("a scheduler")
 }
 
 fn stack() -> Stack {
@@ -288,7 +288,7 @@ fn cancel(n: u64) {
         let cell = MVar::<()>::empty();
         scope(|s| {
             for _ in 0..n {
-                let waiter = Builder::new().cancellable().spawn_in(s, || cell.take().is_err());
+                let waiter = Builder::new().cancellable().within(s).spawn(|| cell.take().is_err());
                 yield_now().unwrap();
                 waiter.cancel();
                 assert!(waiter.join().unwrap());

@@ -2,10 +2,10 @@
 //!
 //! Used by async tasks.
 
+use segue_core::build::{Builder, DefaultRuntime, Detached};
 use segue_core::{CancelToken, JoinError, JoinHandle, Joining, SourceFuture};
-use segue_sched::{Builder, Pool};
+use segue_sched::{Pool, default_pool};
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
 /// The result of a fiber, as a future. Made by [`direct`] and [`direct_on`].
@@ -21,8 +21,7 @@ pub struct Direct<T> {
 ///
 /// The fiber starts at once, whether or not the future is polled, and its waits suspend that fiber
 /// alone. Its place is that of a [`segue_core::spawn`]: under the caller's scheduler, if a fiber
-/// calls this; else in the default runtime; in a program that has set none, in a runtime of this
-/// crate's, which has a worker for each processor and stays.
+/// calls this; else in the [default runtime](segue_sched::default_pool).
 ///
 /// The result is an error if `f` panicked, or if its runtime ended before its start.
 ///
@@ -66,19 +65,15 @@ where
 /// assert_eq!(futures::executor::block_on(segue_bridge::direct_as(given, || 42)).unwrap(), 42);
 /// ```
 #[track_caller]
-pub fn direct_as<F, T>(given: impl Into<segue_core::Builder>, f: F) -> Direct<T>
+pub fn direct_as<R, F, T>(given: Builder<Detached<R>>, f: F) -> Direct<T>
 where
+    R: DefaultRuntime,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let given = given.into();
     start(|token| {
         let fiber = move || token.run(f);
-        if segue_core::in_fiber() || segue_core::scheduling::has_default() {
-            given.spawn(fiber)
-        } else {
-            own_pool().spawn_as(given, fiber)
-        }
+        if segue_core::in_fiber() { given.spawn(fiber) } else { given.on(default_pool()).spawn(fiber) }
     })
 }
 
@@ -90,7 +85,7 @@ where
 /// # Examples
 ///
 /// ```
-/// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+/// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
 /// let answer = futures::executor::block_on(segue_bridge::direct_on(&pool, || 42));
 /// assert_eq!(answer.unwrap(), 42);
 /// ```
@@ -108,14 +103,6 @@ fn start<T>(spawn: impl FnOnce(CancelToken) -> JoinHandle<T>) -> Direct<T> {
     let token = CancelToken::new();
     let handle = spawn(token.clone());
     Direct { result: Box::pin(handle.into_future()), token }
-}
-
-fn own_pool() -> &'static Pool {
-    static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(|| {
-        let pool = Builder::new().name("segue-bridge").pool();
-        pool.unwrap_or_else(|error| panic!("the runtime of the bridge could not be started: {error}"))
-    })
 }
 
 impl<T> Future for Direct<T> {

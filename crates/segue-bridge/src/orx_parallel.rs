@@ -10,7 +10,7 @@
 use ::orx_parallel::ThreadPool;
 use segue_core::chain::barrier;
 use segue_core::unwind::contain;
-use segue_core::{Scope, WaitsFor, scope};
+use segue_core::{Builder, Scope, WaitsFor, scope};
 use segue_sched::{Handle, Pool, default_pool};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -77,7 +77,7 @@ impl<'p> Workers<'p> {
     /// use orx_parallel::*;
     /// use segue_bridge::orx_parallel::Workers;
     ///
-    /// let pool = segue_sched::Builder::new().workers(2).pool()?;
+    /// let pool = segue_sched::Runtime::new().workers(2).pool()?;
     /// let runner = Runner::adaptive_with_pool(Workers::of(&pool));
     /// let squares: Vec<_> = (0..1000).into_par().runner(runner).map(|n| n * n).collect();
     /// assert_eq!(squares[999], 998_001);
@@ -178,7 +178,7 @@ impl<'s> Fibers<'s> for Scope<'s, '_> {
     fn start(&'s self, on: Option<&Pool>, tasks: &'s dyn Take) {
         let take = || tasks.take();
         drop(match on {
-            Some(pool) => self.spawn_on(pool, take),
+            Some(pool) => Builder::new().within(self).on(pool).spawn(take),
             None => self.spawn(take),
         });
     }

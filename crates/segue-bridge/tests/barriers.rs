@@ -51,7 +51,7 @@ fn polled(future: impl Future<Output = u64>) -> u64 {
 }
 
 fn pool() -> segue_sched::Pool {
-    segue_sched::Builder::new().workers(1).pool().unwrap()
+    segue_sched::Runtime::new().workers(1).pool().unwrap()
 }
 
 /// Polled by a task whose waker acts when it is cloned.

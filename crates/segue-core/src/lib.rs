@@ -91,13 +91,12 @@ pub use primitives::stack::trim_stack;
 pub use primitives::switch;
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
-pub use spawn::builder::Builder;
-pub use spawn::delayed::Delayed;
+pub use spawn::builder::{OfThreads as Builder, spawn, spawn_task};
 pub use spawn::failure::{Failure, ScopeError};
 pub use spawn::join_error::JoinError;
-pub use spawn::join_handle::{Cancellable, JoinHandle};
+pub use spawn::join_handle::JoinHandle;
 pub use spawn::panic_names::name_fibers_in_panics;
-pub use spawn::scope::{Scope, scope, spawn, spawn_task};
+pub use spawn::scope::{Scope, scope};
 pub use spawn::task::Joining;
 pub use spawn::try_scope::{TryScope, try_scope};
 pub use thread::here::{with_current, yield_now};
@@ -126,6 +125,16 @@ pub use wait::source::{Ended, Source, Waitable, registered, wait, wait_until};
 pub use wait::ticks::{Missed, Ticks, interval};
 pub use wait::waker::{wait_future, wait_future_shielded};
 
+/// The parts of a [`Builder`]'s type: where a fiber starts, and when the fiber begins.
+pub mod build {
+    pub use crate::spawn::begin::{Begin, Delayed};
+    pub use crate::spawn::builder::Builder;
+    pub use crate::spawn::default_runtime::{DefaultRuntime, Threads};
+    pub use crate::spawn::place::{
+        Daemon, Detached, Fallible, Host, Infallible, Local, On, Owner, Place, Within, WithinOn,
+    };
+}
+
 /// For writers of schedulers and runtimes: the contract, the jobs and families that they are
 /// handed, the parks that their workers idle in, and the words of their workers about the thread.
 pub mod scheduling {
@@ -142,11 +151,13 @@ pub mod scheduling {
     pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
-    pub use crate::spawn::default_runtime::{StartDefault, default_spawner, has_default, set_default};
+    pub use crate::spawn::default_runtime::{StartDefault, thread_spawner};
     pub use crate::spawn::family::Family;
     #[doc(hidden)]
     pub use crate::spawn::panic_names::name_fibers_in_debug_builds;
+    pub use crate::spawn::scope::scope_over;
     pub use crate::spawn::spare::{keep_spares, settle};
+    pub use crate::spawn::try_scope::try_scope_over;
     pub use crate::thread::here::{retire, run_as_thread};
     pub use crate::timers::Timers;
     pub use crate::timers::of_threads::thread_timers;

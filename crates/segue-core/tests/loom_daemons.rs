@@ -6,8 +6,8 @@ mod models;
 
 use loom::thread;
 use models::{Reached, check, model};
-use segue_core::scheduling::{Family, Job, Spawn, default_spawner, set_default};
-use segue_core::{JoinError, scope};
+use segue_core::JoinError;
+use segue_core::scheduling::{Family, Job, Spawn, scope_over, thread_spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ impl Spawn for Threads {
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        default_spawner().share()
+        thread_spawner().share()
     }
 }
 
@@ -28,23 +28,25 @@ impl Spawn for Threads {
 fn a_daemon_that_spawns_against_the_end_of_the_scope() {
     static ACCEPTED: Reached = Reached::new("accepted");
     static REFUSED: Reached = Reached::new("refused, or cancelled before it started");
-    // The model's own, as what the model checker watches is of one run.
-    set_default(|| (&Threads, Box::leak(Box::new(Family::detached()))));
     model(2, || {
         let (ran, accepted) = (AtomicBool::new(false), AtomicBool::new(false));
-        scope(|s| {
-            let (ran, accepted) = (&ran, &accepted);
-            drop(s.spawn_daemon(move || {
-                let late = s.spawn(move || ran.store(true, Ordering::Relaxed));
-                // By the result: a join would wait, which the end of the scope cancels.
-                if !late.is_finished() {
-                    accepted.store(true, Ordering::Relaxed);
-                    drop(late);
-                } else if let Err(JoinError::NeverRan(_)) = late.join() {
-                    REFUSED.note();
-                }
-            }));
-        });
+        // The model's own family, as the model checker's words are of one run.
+        scope_over(
+            || Some((&Threads, Box::leak(Box::new(Family::detached())))),
+            |s| {
+                let (ran, accepted) = (&ran, &accepted);
+                drop(s.spawn_daemon(move || {
+                    let late = s.spawn(move || ran.store(true, Ordering::Relaxed));
+                    // By the result: a join would wait, which the end of the scope cancels.
+                    if !late.is_finished() {
+                        accepted.store(true, Ordering::Relaxed);
+                        drop(late);
+                    } else if let Err(JoinError::NeverRan(_)) = late.join() {
+                        REFUSED.note();
+                    }
+                }));
+            },
+        );
         // It ran before the scope has ended; or it was cancelled before it started.
         let ran = ran.into_inner();
         ACCEPTED.note_if(ran && accepted.into_inner());

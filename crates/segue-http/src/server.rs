@@ -245,7 +245,7 @@ impl<'h> Server<'h> {
                     // This fiber will stay at the place of its start: beside as few others as can
                     // be.
                     let spread = segue_core::Builder::new().attribute(segue_core::Spread);
-                    let connection = spread.spawn_in(scope, move || {
+                    let connection = spread.within(scope).spawn(move || {
                         let requests = &self.shutdown.requests;
                         let shared = Shared { config: &self.config, requests, handle: &*self.handle };
                         let serve = || conn::run(stream, &shared, Some(&place));

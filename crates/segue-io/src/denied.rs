@@ -12,7 +12,7 @@ use std::time::Duration;
 
 #[test]
 fn an_op_that_the_kernel_denies_goes_by_readiness() {
-    segue_sched::Builder::new()
+    segue_sched::Runtime::new()
         .workers(1)
         .park(|| DriverPark::with(Backend::Ring))
         .run(|| {
@@ -46,7 +46,7 @@ fn an_op_that_the_kernel_denies_goes_by_readiness() {
 
 #[test]
 fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
-    segue_sched::Builder::new()
+    segue_sched::Runtime::new()
         .workers(1)
         .park(|| DriverPark::with(Backend::Ring))
         .run(|| {

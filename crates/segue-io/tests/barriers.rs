@@ -9,7 +9,7 @@ use segue_core::scheduling::Park;
 use segue_core::yield_now;
 use segue_io::DriverPark;
 use segue_io::net::{Resolve, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, lookup, set_resolver};
-use segue_sched::{Builder, Hosted, hosted};
+use segue_sched::{Hosted, Runtime, hosted};
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::option;
@@ -152,7 +152,7 @@ static ROWS: &[Row] = &[
     fiber("a waker, by the driver of those who have none", Apart, || Reads::new().write(others)),
     thread("a waker, by the driver of those who have none, on a thread", Apart, || Reads::new().write(others)),
     thread("a waker, by a worker's DriverPark", Apart, || {
-        let run = Builder::new().workers(1).park(DriverPark::new);
+        let run = Runtime::new().workers(1).park(DriverPark::new);
         run.run(|| Reads::new().write(others)).unwrap()
     }),
     thread("a waker, by DriverPark::poll", BY_HAND, || {

@@ -16,7 +16,7 @@ use segue_io::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use segue_io::process::{self, Command, Stdio};
 use segue_io::signal::{Signal, Signals};
 use segue_io::{Backend, DriverPark, pipe};
-use segue_sched::{Builder, blocking_here};
+use segue_sched::{Runtime, blocking_here};
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -138,7 +138,7 @@ fn on_both_workers(stage: &Stage, backend: Option<Backend>, first: impl FnOnce()
             second.join().unwrap();
         });
     };
-    let builder = Builder::new().workers(2);
+    let builder = Runtime::new().workers(2);
     match backend {
         Some(backend) => builder.park(move || DriverPark::with(backend)).run(run).unwrap(),
         None => builder.park(|| Ok(WaitPark::new())).run(run).unwrap(),
@@ -182,7 +182,7 @@ fn serves(name: &str, object: Object, who: Waiter, away: Away, backend: Backend)
         match who {
             OtherWorker => {}
             OtherRuntime => threads.push(thread::spawn(move || {
-                Builder::new().workers(1).park(move || DriverPark::with(backend)).run(other).unwrap();
+                Runtime::new().workers(1).park(move || DriverPark::with(backend)).run(other).unwrap();
             })),
             PlainThread => threads.push(thread::spawn(other)),
             ForeignTask => threads.push(thread::spawn(|| block_on(task))),

@@ -7,7 +7,7 @@ mod common;
 use common::everywhere;
 use segue_core::{CancelToken, Cancelled, scope, yield_now};
 use segue_io::fs;
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -142,7 +142,7 @@ fn a_cancelled_reader_is_told_once_and_goes_on_later() {
 fn of_directories_in_memory_most_are_read_without_leaving_the_worker() {
     const ROW: usize = 48;
     let rows = [(); ROW].map(|()| Many::new(2));
-    let trips = Builder::new().workers(1).run(|| {
+    let trips = Runtime::new().workers(1).run(|| {
         let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         scope(|s| {
             s.spawn(|| {

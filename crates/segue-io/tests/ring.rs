@@ -9,7 +9,7 @@ use common::{guarded, on_one_worker, pair};
 use segue_core::{Cancelled, scope, shield, sleep, timeout, yield_now};
 use segue_io::net::{TcpListener, TcpStream};
 use segue_io::{Backend, DriverPark};
-use segue_sched::{Builder, Fifo};
+use segue_sched::{Fifo, Runtime};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
@@ -295,7 +295,7 @@ fn resident() -> usize {
 fn ten_thousand_connects_that_are_cancelled_leave_descriptors_and_memory_flat() {
     let rounds = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
     guarded("connects", || {
-        Builder::new()
+        Runtime::new()
             .workers(1)
             .park(|| DriverPark::with(Backend::Ring))
             .run_with(Fifo::default, || {
@@ -410,7 +410,7 @@ fn a_scheduler_whose_worker_sleeps_elsewhere_does_not_use_the_ring_around_it() {
         let (_client, server) = pair();
         let limit = Duration::from_millis(5);
         segue_sched::blocking_here(|| {
-            Builder::new()
+            Runtime::new()
                 .workers(1)
                 .run(|| {
                     server.set_read_timeout(Some(limit)).unwrap();

@@ -187,7 +187,7 @@ fn hear(role: &str) {
 #[test]
 fn in_a_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    segue_sched::Builder::new().workers(1).park(segue_io::DriverPark::new).run(|| hear(&role)).unwrap();
+    segue_sched::Runtime::new().workers(1).park(segue_io::DriverPark::new).run(|| hear(&role)).unwrap();
 }
 
 /// Sends a program in this role these signals, each when it has said what stands before them.

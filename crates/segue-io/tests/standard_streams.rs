@@ -47,7 +47,7 @@ fn errors_of(child: &mut Child) -> BufReader<impl Read + use<>> {
 #[test]
 fn in_a_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let told = segue_sched::Builder::new().workers(1).park(DriverPark::new).run(|| match &*role {
+    let told = segue_sched::Runtime::new().workers(1).park(DriverPark::new).run(|| match &*role {
         "patient" => patient(),
         "reader" => text_of(&stdio::stdin().unwrap()),
         "closed" => {

@@ -31,16 +31,16 @@
 //!
 //! # Entry points
 //!
-//! * [`Builder::run`]: a scheduler on the calling thread and others; [`Builder::pool`]: on threads
+//! * [`Runtime::run`]: a scheduler on the calling thread and others; [`Runtime::pool`]: on threads
 //!   of its own.
-//! * [`Builder::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under
+//! * [`Runtime::driven`]: driven by the caller's own loop. [`move_to`]: a part of a fiber under
 //!   another scheduler.
 //! * [`Sim`]: seeded schedules, simulated time, deadlock reports. [`Explore`]: the same program
 //!   under many schedules.
 //! * Fork-join with [`join()`]; parallel loops and sorts in [`par`]. Long computations with a
 //!   [`checkpoint`] now and then.
-//! * [`Builder::monitor`]: reports of workers that are stuck in a fiber. [`Builder::on_park`] and
-//!   its like: hooks. [`Builder::pin`]: a processor for each worker.
+//! * [`Runtime::monitor`]: reports of workers that are stuck in a fiber. [`Runtime::on_park`] and
+//!   its like: hooks. [`Runtime::pin`]: a processor for each worker.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 //! * [`Plain`]: the plainest scheduler, to read first.
 
@@ -63,14 +63,14 @@ pub use plain::Plain;
 pub use policies::{
     ByDeadline, ByPriority, Class, Due, Fair, Fifo, Hierarchical, Lifo, Ordered, Priority, RoundRobin, Share, Stealing,
 };
-pub use run::builder::Builder;
-pub use run::default::{default_pool, default_pool_or};
+pub use run::default::{DefaultPool, default_pool, run, runtime};
 pub use run::driven::{Driven, Polled};
 pub use run::handle::Handle;
 pub use run::moving::move_to;
 pub use run::plan::MakePark;
 pub use run::pool::{Pool, WorkerThread};
 pub use run::report::{StuckWorker, Survivors};
+pub use run::runtime::Runtime;
 pub use run::shutdown::Shutdown;
 pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
 pub use worker::block_in_place::blocking_here;

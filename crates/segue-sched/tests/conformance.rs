@@ -8,7 +8,7 @@ use common::{STAND_IN, pool, scaled};
 use segue_core::conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{
-    Builder, ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Sim, Stealing,
+    ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Runtime, Sim, Stealing,
 };
 use std::num::NonZero;
 
@@ -45,7 +45,7 @@ fn the_plain_scheduler() {
 /// itself.
 fn conforms<P: Policy>(name: &str, races: usize, make: impl Fn() -> P + Copy + Send + Sync + 'static) {
     for workers in [1, 2] {
-        let run = move |main: Main| Builder::new().workers(workers).run_with(make, main).unwrap();
+        let run = move |main: Main| Runtime::new().workers(workers).run_with(make, main).unwrap();
         suite(format!("{name} on {workers}"), workers, run).rounds(rounds(races)).nests().check();
     }
 }
@@ -99,7 +99,7 @@ fn gangs() {
     for workers in [1, 2] {
         let run = move |main: Main| {
             let gangs = Gangs::new();
-            Builder::new().workers(workers).run_with(|| gangs.policy(), main).unwrap();
+            Runtime::new().workers(workers).run_with(|| gangs.policy(), main).unwrap();
         };
         suite(format!("gangs on {workers}"), workers, run).rounds(rounds(2_000)).nests().check();
     }
@@ -118,7 +118,7 @@ fn driven_by_a_loop_of_its_callers() {
     let run = |main: Main| {
         // A channel, and not `park`: the token of that may be used up by what the fibers call.
         let (wake, events) = std::sync::mpsc::channel();
-        let mut fibers = Builder::new().driven(move || wake.send(()).unwrap_or(())).unwrap();
+        let mut fibers = Runtime::new().driven(move || wake.send(()).unwrap_or(())).unwrap();
         let fiber = fibers.start(main).unwrap();
         loop {
             let polled = fibers.poll();
@@ -145,13 +145,13 @@ fn inside_of_a_fiber_of_another_scheduler() {
         })
     }
     let run = |main: Main| {
-        let inner = || Builder::new().workers(1).run_with(Fifo::default, main).unwrap();
-        Builder::new().workers(1).run(|| beside(inner)).unwrap();
+        let inner = || Runtime::new().workers(1).run_with(Fifo::default, main).unwrap();
+        Runtime::new().workers(1).run(|| beside(inner)).unwrap();
     };
     suite("fifo inside of stealing".to_owned(), 1, run).rounds(rounds(2_000)).nests().check();
     let run = |main: Main| {
-        let inner = || Builder::new().workers(2).run(main).unwrap();
-        Builder::new().workers(1).run_with(Fifo::default, || beside(inner)).unwrap();
+        let inner = || Runtime::new().workers(2).run(main).unwrap();
+        Runtime::new().workers(1).run_with(Fifo::default, || beside(inner)).unwrap();
     };
     suite("stealing inside of fifo".to_owned(), 2, run).rounds(rounds(2_000)).check();
 }

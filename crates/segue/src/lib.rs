@@ -81,20 +81,17 @@ pub mod channel;
 pub mod concurrent;
 mod error;
 pub mod fiber;
-#[cfg(feature = "sched")]
-mod runtime;
 mod select;
 mod spawn;
 pub mod sync;
 
 #[cfg(feature = "sched")]
-pub use runtime::{default_pool, run, runtime};
-#[cfg(feature = "sched")]
 pub use segue_sched::fiber::{Generator, Region, Yielder, effect, generator, generator_with_stack, multi, region};
 #[cfg(feature = "sched")]
 pub use segue_sched::{
     self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, FnContext, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Shutdown, Sim, StackConfig, Stealing, blocking_here, is_wanted, move_to, par, settle,
+    Pool, Priority, RoundRobin, Runtime, Shutdown, Sim, StackConfig, Stealing, blocking_here, default_pool, is_wanted,
+    move_to, par, run, runtime, settle,
 };
 
 /// A test that is run under many schedules, in a simulation: failing with the first of them, with a
@@ -139,9 +136,9 @@ pub use segue_io::fs;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
-    self as core, Attribute, Attributes, Blocking, CancelToken, Cancellable, Cancelled, Delayed, Either, Failure, Fate,
-    JoinError, JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable,
-    after, any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
+    self as core, Attribute, Attributes, Blocking, CancelToken, Cancelled, Either, Failure, Fate, JoinError,
+    JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable, after,
+    any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
     finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge, name_fibers_in_panics,
     no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
 };

@@ -1,21 +1,11 @@
-//! Spawning from anywhere: the core's `spawn`, `scope` and `join`, with the default runtime behind
-//! plain threads.
+//! Spawning from anywhere: the core's `spawn`, `scope` and `Builder`, with the default runtime
+//! behind plain threads, and `join`.
 //!
 //! Used by applications.
 
-use segue_core::{
-    Attribute, Attributes, CancelToken, Cancellable, Cancelled, Delayed, JoinHandle, Scope, ScopeError, TryScope,
-};
+use segue_core::build::{DefaultRuntime, Detached};
+use segue_core::{Cancelled, JoinHandle, Scope, ScopeError, TryScope};
 use std::error::Error;
-use std::time::Duration;
-
-/// Puts the default runtime behind the spawns of plain threads. That runtime starts at the first of
-/// them.
-#[inline]
-fn prepare() {
-    #[cfg(feature = "sched")]
-    segue_core::scheduling::set_default(|| (crate::default_pool(), crate::default_pool().family()));
-}
 
 /// Starts a detached fiber and returns a handle for its result.
 ///
@@ -65,179 +55,44 @@ where
     Builder::new().spawn_task(future)
 }
 
-/// A spawn with a name or with attributes, in the shape of [`std::thread::Builder`].
-///
-/// The builder describes a fiber. `sched::Builder` describes a scheduler; `runtime()` makes one.
-///
-/// # Examples
-///
-/// ```
-/// let handle = segue::Builder::new().name("answer").spawn(|| 42);
-/// assert_eq!(handle.join().unwrap(), 42);
-/// ```
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Builder(segue_core::Builder);
-
-/// For functions that take a builder of fibers of any crate:
-/// [`Pool::spawn_as`](crate::Pool::spawn_as), [`Handle::spawn_as`](crate::Handle::spawn_as), and
-/// bridges.
-///
-/// # Examples
-///
-/// ```
-/// let named = segue::Builder::new().name("answer");
-/// assert_eq!(segue::default_pool().spawn_as(named, || 42).join().unwrap(), 42);
-/// ```
+/// The runtime behind plain threads, for the builders and scopes of this crate.
 #[cfg(feature = "sched")]
-impl From<Builder> for segue_core::Builder {
-    fn from(builder: Builder) -> Self {
-        builder.0
-    }
-}
+type Behind = segue_sched::DefaultPool;
+#[cfg(not(feature = "sched"))]
+type Behind = segue_core::build::Threads;
 
-impl Builder {
-    /// A spawn without a name.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The name that reports give to the fiber.
-    pub fn name(self, name: impl Into<Box<str>>) -> Self {
-        Self(self.0.name(name))
-    }
-
-    /// The attributes that the fiber is to carry, in place of a copy of the caller's. They are not
-    /// copied: a clone of the handle can change them while the fiber lives.
-    pub fn attributes(self, attributes: Attributes) -> Self {
-        Self(self.0.attributes(attributes))
-    }
-
-    /// The fiber's attribute of this type; of the other types the fiber has the caller's.
-    pub fn attribute<A: Attribute>(self, value: A) -> Self {
-        Self(self.0.attribute(value))
-    }
-
-    /// How many bytes of its stack the fiber can use, at least; see
-    /// [`segue_core::Builder::stack_size`](crate::core::Builder::stack_size).
-    ///
-    /// # Panics
-    /// For more than half a gibibyte.
-    pub fn stack_size(self, bytes: usize) -> Self {
-        Self(self.0.stack_size(bytes))
-    }
-
-    /// Fibers that can be cancelled one by one, by their handles.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let fiber = segue::Builder::new().cancellable().spawn(|| segue::after(Duration::MAX).wait());
-    /// fiber.cancel_with("no longer wanted");
-    /// assert_eq!(fiber.join().unwrap().unwrap_err().to_string(), "cancelled: no longer wanted");
-    /// ```
-    pub fn cancellable(self) -> Cancellable {
-        prepare();
-        self.0.cancellable()
-    }
-
-    /// Fibers that this token cancels, too.
-    pub fn token(self, token: &CancelToken) -> Cancellable {
-        prepare();
-        self.0.token(token)
-    }
-
-    /// Fibers that begin after `delay`, and can be taken back by their handles until then. See
-    /// [`Delayed`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::Builder;
-    /// use std::time::Duration;
-    ///
-    /// let reminder = Builder::new().after(Duration::from_secs(3600)).spawn(|| println!("it has been an hour"));
-    /// reminder.cancel();
-    /// assert!(reminder.join().is_err(), "it was taken back");
-    /// ```
-    pub fn after(self, delay: Duration) -> Delayed {
-        prepare();
-        self.0.after(delay)
-    }
-
-    /// As [`spawn`].
-    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        prepare();
-        self.0.spawn(f)
-    }
-
-    /// As [`Pool::spawn`](crate::Pool::spawn).
-    #[cfg(feature = "sched")]
-    pub fn spawn_on<F, T>(self, pool: &crate::Pool, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        pool.spawn_as(self.0, f)
-    }
-
-    /// As [`spawn_task`].
-    pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        prepare();
-        self.0.spawn_task(future)
-    }
-
-    /// As [`Scope::spawn`].
-    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        self.0.spawn_in(scope, f)
-    }
-
-    /// As [`Scope::spawn_local`].
-    pub fn spawn_local_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + 'scope,
-        T: 'scope,
-    {
-        self.0.spawn_local_in(scope, f)
-    }
-
-    /// As [`Scope::spawn_daemon`].
-    pub fn spawn_daemon_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        self.0.spawn_daemon_in(scope, f)
-    }
-
-    /// As [`TryScope::spawn_try`].
-    pub fn spawn_try_in<'scope, F, T, E>(
-        self,
-        scope: &'scope TryScope<'scope, '_>,
-        f: F,
-    ) -> JoinHandle<Result<T, Cancelled>>
-    where
-        F: FnOnce() -> Result<T, E> + Send + 'scope,
-        T: Send + 'scope,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.0.spawn_try_in(scope, f)
-    }
-}
+/// A spawn with settings: a name, a place, a delay, a token and others, in the shape of
+/// [`std::thread::Builder`].
+///
+/// This is the builder of `segue-core`, with the default runtime behind plain threads; see
+/// [`core::build::Builder`](crate::core::build::Builder) for its methods. `new()` begins a detached
+/// fiber. [`within`](crate::core::build::Builder::within) is for scopes,
+/// [`on`](crate::core::build::Builder::on) for pools. Most fibers need no settings: they are
+/// started by [`spawn`], [`Scope::spawn`], [`Scope::spawn_daemon`], [`Scope::spawn_local`],
+/// [`TryScope::spawn_try`], or `Pool::spawn`.
+///
+/// # Examples
+///
+/// ```
+/// use segue::Builder;
+/// use std::time::Duration;
+///
+/// let handle = Builder::new().name("answer").spawn(|| 42);
+/// assert_eq!(handle.join().unwrap(), 42);
+///
+/// let word = String::from("short");
+/// let length = segue::scope(|s| Builder::new().name("counts").within(s).spawn(|| word.len()).join());
+/// assert_eq!(length.unwrap(), 5);
+///
+/// let fiber = Builder::new().cancellable().spawn(|| segue::after(Duration::MAX).wait());
+/// fiber.cancel_with("no longer wanted");
+/// assert_eq!(fiber.join().unwrap().unwrap_err().to_string(), "cancelled: no longer wanted");
+///
+/// let reminder = Builder::new().after(Duration::from_secs(3600)).spawn(|| println!("it has been an hour"));
+/// reminder.cancel();
+/// assert!(reminder.join().is_err(), "it was taken back");
+/// ```
+pub type Builder = segue_core::build::Builder<Detached<Behind>>;
 
 /// Runs `f` with a scope in which fibers can be spawned that borrow from the surroundings, and
 /// waits for all of them.
@@ -274,8 +129,7 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    prepare();
-    segue_core::scope(f)
+    segue_core::scheduling::scope_over(Behind::start, f)
 }
 
 /// As [`scope`], for a body and for fibers that return errors: the first error, or panic, cancels
@@ -312,8 +166,7 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    prepare();
-    segue_core::try_scope(f)
+    segue_core::scheduling::try_scope_over(Behind::start, f)
 }
 
 /// Runs `a` and `b`, on two workers if one is idle, and returns both results.
@@ -343,7 +196,7 @@ where
     RB: Send,
 {
     #[cfg(feature = "sched")]
-    return segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| crate::runtime::join_elsewhere(a, b));
+    return segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| join_elsewhere(a, b));
     #[cfg(not(feature = "sched"))]
     (a(), b())
 }
@@ -373,7 +226,7 @@ where
     RA: Send,
     RB: Send,
 {
-    segue_sched::try_join_context(a, b).unwrap_or_else(|(a, b)| crate::runtime::join_context_elsewhere(a, b))
+    segue_sched::try_join_context(a, b).unwrap_or_else(|(a, b)| join_context_elsewhere(a, b))
 }
 
 /// For long computations: fails if the caller was cancelled, and lets others run if they want to.
@@ -403,4 +256,30 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     return segue_sched::checkpoint();
     #[cfg(not(feature = "sched"))]
     segue_core::check()
+}
+
+/// A join on a plain thread, or on a fiber of a foreign scheduler.
+#[cfg(feature = "sched")]
+#[cold]
+fn join_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    segue_sched::default_pool().call(|| segue_sched::join(a, b))
+}
+
+/// A join that tells its halves, on a plain thread or on a fiber of a foreign scheduler.
+#[cfg(feature = "sched")]
+#[cold]
+fn join_context_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(segue_sched::FnContext) -> RA + Send,
+    B: FnOnce(segue_sched::FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    segue_sched::default_pool().call(|| segue_sched::join_context(|_| a(segue_sched::FnContext::new(true)), b))
 }

@@ -25,7 +25,7 @@ impl Drop for Waits {
 fn on_each_scheduler(body: impl Fn() + Send + Sync) {
     Sim::new(0).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
     segue::runtime().workers(2).run(&body).unwrap();
-    segue::sched::Builder::new().workers(1).pool().unwrap().run(&body).unwrap();
+    segue::sched::Runtime::new().workers(1).pool().unwrap().run(&body).unwrap();
 }
 
 fn settle() {
@@ -248,7 +248,7 @@ fn a_panic_in_the_drop_of_what_never_started_is_its_handle_s_and_the_scope_s() {
 fn those_that_never_started_are_counted() {
     const CHILD: &str = "SEGUE_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
-        segue::sched::Builder::new()
+        segue::sched::Runtime::new()
             .workers(1)
             .run_with(segue::Fifo::default, || {
                 scope(|s| {

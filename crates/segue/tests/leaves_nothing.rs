@@ -314,10 +314,10 @@ type Runs = (&'static str, fn(&(dyn Fn() + Sync)));
 #[test]
 fn a_worker_gives_back_what_a_burst_of_fibers_has_taken() {
     let _alone = alone();
-    use segue::sched::{Builder as Workers, ByPriority, Fair, Fifo, Hierarchical, Lifo, Stealing};
+    use segue::sched::{ByPriority, Fair, Fifo, Hierarchical, Lifo, Runtime, Stealing};
     const FIBERS: usize = 30_000;
-    fn one() -> Workers {
-        Workers::new().workers(1)
+    fn one() -> Runtime {
+        Runtime::new().workers(1)
     }
     let policies: [Runs; 6] = [
         ("stealing", |f| one().run_with(Stealing::default, f).unwrap()),
@@ -391,7 +391,7 @@ impl Visit for CancelsFibers {
 #[test]
 fn fibers_that_are_cancelled_in_batches_leave_nothing() {
     let _alone = alone();
-    segue::sched::Builder::new().workers(1).run(|| every_structure(&mut CancelsFibers)).unwrap();
+    segue::sched::Runtime::new().workers(1).run(|| every_structure(&mut CancelsFibers)).unwrap();
     Sim::new(1).run(|| every_structure(&mut CancelsFibers)).unwrap();
 }
 
@@ -449,7 +449,7 @@ fn ten_thousand_scopes_with_daemons_hooks_failures_and_budgets_leave_nothing() {
         let more = live() - before;
         assert!(more < 5_000, "{more} bytes");
     };
-    segue::sched::Builder::new().workers(1).run(measure).unwrap();
+    segue::sched::Runtime::new().workers(1).run(measure).unwrap();
     Sim::new(1).run(measure).unwrap();
 }
 
@@ -471,7 +471,7 @@ fn ten_thousand_runs_leave_no_fiber_stack_thread_or_descriptor() {
         resolver.on_close(move || _ = ended.fetch_add(1, SeqCst));
         scope(|s| {
             drop(s.spawn(|| promised.take()));
-            drop(Builder::new().after(Duration::ZERO).spawn_in(s, || ended.fetch_add(1, SeqCst)));
+            drop(Builder::new().after(Duration::ZERO).within(s).spawn(|| ended.fetch_add(1, SeqCst)));
             yield_now().unwrap();
             s.cancel();
         });
@@ -482,8 +482,8 @@ fn ten_thousand_runs_leave_no_fiber_stack_thread_or_descriptor() {
     let runs = |count: usize| {
         for n in 0..count {
             match n % 3 {
-                0 => segue::sched::Builder::new().workers(1).run(fibers).unwrap(),
-                1 => segue::sched::Builder::new().workers(2).run(fibers).unwrap(),
+                0 => segue::sched::Runtime::new().workers(1).run(fibers).unwrap(),
+                1 => segue::sched::Runtime::new().workers(2).run(fibers).unwrap(),
                 _ => Sim::new(n as u64).run(fibers).unwrap(),
             }
         }
@@ -523,7 +523,7 @@ const ROUNDS: usize = 1200;
 #[test]
 fn waiting_in_a_fiber_allocates_nothing() {
     let _alone = alone();
-    segue::sched::Builder::new().workers(1).run(each_waits_in_turn).unwrap();
+    segue::sched::Runtime::new().workers(1).run(each_waits_in_turn).unwrap();
 }
 
 fn each_waits_in_turn() {

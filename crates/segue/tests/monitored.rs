@@ -88,7 +88,7 @@ fn a_scope_that_waits_for_long_behind_a_result_says_so_once_with_what_its_fibers
             for round in 0..2 {
                 let ended = segue::scope(|s| {
                     let wait = move || if round == 0 { until_read() } else { segue::sleep(MOMENT).unwrap() };
-                    segue::Builder::new().name("deaf").spawn_in(s, move || segue::timeout(Duration::MAX, wait));
+                    segue::Builder::new().name("deaf").within(s).spawn(move || segue::timeout(Duration::MAX, wait));
                     "two".parse::<u32>()?;
                     Ok::<_, std::num::ParseIntError>(())
                 });

@@ -16,7 +16,7 @@ fn adds_twice() {
                 let seen = *number.lock().unwrap();
                 *number.lock().unwrap() = seen + 1;
             };
-            drop(segue::Builder::new().name(name).spawn_in(s, add));
+            drop(segue::Builder::new().name(name).within(s).spawn(add));
         }
     });
     assert_eq!(number.into_inner(), 2, "an addition was lost");

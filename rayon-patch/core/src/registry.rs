@@ -127,11 +127,9 @@ pub(crate) fn set_global(
 
 impl Registry {
     fn of_default() -> Self {
-        // If it has not started yet: with stacks on which programs recurse that were written for
-        // threads.
-        let stacks = config_of_stacks(None).expect("stacks of the size of threads' can be had");
-        let start = || segue_sched::Builder::new().name("segue-default").stacks(stacks).pool();
-        let pool = segue_sched::default_pool_or(start);
+        // Its stacks are such that programs can recurse on them that were written for threads: by
+        // the feature `deep-stacks`, as another crate may be the first to start that pool.
+        let pool = segue_sched::default_pool();
         let (handle, threads) = (pool.handle(), pool.workers());
         let pool = Workers::Default(pool);
         Self { pool, handle, first: 0, threads, panic_handler: None, queues: Queues::default() }
@@ -152,7 +150,7 @@ impl Registry {
         let first = usize::from(use_current_thread && threads > 1);
         let slot = Slot::default();
         let for_start = Arc::clone(&slot);
-        let workers = segue_sched::Builder::new()
+        let workers = segue_sched::Runtime::new()
             .workers(threads - first)
             .stacks(config_of_stacks(stack_size)?)
             .on_thread_start(move |index| {

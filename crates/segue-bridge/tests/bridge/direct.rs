@@ -6,7 +6,7 @@ use common::{Counted, Flag, Host, fifo};
 use segue::sync::promise;
 use segue_bridge::{Direct, direct, direct_on, wait};
 use segue_core::{JoinError, is_cancelled, sleep, yield_now};
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn dropping_it_cancels_the_fiber() {
 
 #[test]
 fn dropped_before_it_ran_and_after_it_ended() {
-    let pool = Builder::new().workers(1).pool().unwrap();
+    let pool = Runtime::new().workers(1).pool().unwrap();
     let drops = Arc::new(AtomicUsize::new(0));
     let (gate, opens) = promise::<()>();
     // Keeps the one worker from starting anything.
@@ -99,7 +99,7 @@ fn dropped_before_it_ran_and_after_it_ended() {
 
 #[test]
 fn the_end_of_its_pool_is_an_error_or_a_cancelled_fiber() {
-    let pool = Builder::new().workers(1).pool().unwrap();
+    let pool = Runtime::new().workers(1).pool().unwrap();
     let running = direct_on(&pool, || sleep(Duration::MAX).is_err());
     while pool.run(yield_now).is_err() {}
     let waiting: Vec<_> = (0..10).map(|_| direct_on(&pool, || 1)).collect();

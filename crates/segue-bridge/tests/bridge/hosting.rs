@@ -135,7 +135,7 @@ fn a_runtime_inside_of_a_hosted_fiber_suspends_it() {
     on_each_executor(|| async {
         let (resolver, promised) = promise();
         let fiber =
-            direct_local(|| segue_sched::Builder::new().workers(1).run(move || promised.take().unwrap()).unwrap());
+            direct_local(|| segue_sched::Runtime::new().workers(1).run(move || promised.take().unwrap()).unwrap());
         // Polled after the fiber, which has suspended by then.
         let (result, ()) = futures::join!(fiber, async { resolver.fill(7).unwrap() });
         assert_eq!(result.unwrap(), 7);

@@ -7,7 +7,7 @@ use common::{fifo, stealing};
 use segue::sync::{Barrier, promise};
 use segue_bridge::orx_parallel::Workers;
 use segue_core::{check, scope, shield, sleep, spawn, timeout, yield_now};
-use segue_sched::{Builder, Sim};
+use segue_sched::{Runtime, Sim};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -108,7 +108,7 @@ fn tasks_of_ones_own_borrow_and_wait_for_each_other() {
 
 #[test]
 fn a_computation_runs_on_the_workers_that_it_is_handed() {
-    let pool = Builder::new().workers(2).name("mine").pool().unwrap();
+    let pool = Runtime::new().workers(2).name("mine").pool().unwrap();
     let names = Mutex::new(HashSet::new());
     let note = |_| {
         names.lock().unwrap().insert(current().name().unwrap_or_default().to_owned());

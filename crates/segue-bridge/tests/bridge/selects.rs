@@ -154,7 +154,7 @@ fn conservation_of_values_between_fibers_threads_and_tasks_that_select_on_both_s
     let lasts = std::env::var("SEGUE_STORM_MS").map_or(10_000, |ms| ms.parse().expect("a number of ms"));
     let ends = Instant::now().checked_add(Duration::from_millis(lasts));
     let world = Arc::new(World { channels, ends, ..World::default() });
-    let pools = [1, 2].map(|workers| segue::sched::Builder::new().workers(workers).pool().unwrap());
+    let pools = [1, 2].map(|workers| segue::sched::Runtime::new().workers(workers).pool().unwrap());
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     thread::scope(|t| {
         for (number, pool) in pools.iter().enumerate() {

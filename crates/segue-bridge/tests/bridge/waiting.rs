@@ -7,7 +7,7 @@ use common::{Counted, Flag, fifo, stealing};
 use segue::sync::promise;
 use segue_bridge::wait;
 use segue_core::{CancelToken, check, scope, shield, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Pool, Sim};
+use segue_sched::{Fifo, Pool, Runtime, Sim};
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,8 +23,8 @@ fn everywhere(body: impl Fn() + Send + Sync) {
         Sim::new(seed).run(&body).unwrap_or_else(|deadlock| panic!("{deadlock}"));
     }
     for workers in [1, 2] {
-        Builder::new().workers(workers).run_with(Fifo::default, &body).unwrap();
-        Builder::new().workers(workers).run(&body).unwrap();
+        Runtime::new().workers(workers).run_with(Fifo::default, &body).unwrap();
+        Runtime::new().workers(workers).run(&body).unwrap();
     }
     body();
 }
@@ -213,7 +213,7 @@ fn wakers_outlive_the_wait_the_fiber_and_the_scheduler() {
             let waiter = spawn(move || wait(waiting).unwrap());
             waiter.join().unwrap();
         };
-        let runner = std::thread::spawn(move || Builder::new().workers(1 + round % 2).run(body).unwrap());
+        let runner = std::thread::spawn(move || Runtime::new().workers(1 + round % 2).run(body).unwrap());
         while hoard.0.lock().unwrap().1.is_empty() {
             std::thread::yield_now();
         }

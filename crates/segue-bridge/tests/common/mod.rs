@@ -7,7 +7,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use segue::sync::Notify;
-use segue_sched::{Builder, Fifo, Pool, Sim};
+use segue_sched::{Fifo, Pool, Runtime, Sim};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -188,12 +188,12 @@ fn simulator() -> &'static Simulator {
 
 pub fn fifo() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(|| Builder::new().workers(1).name("fifo").pool_with(Fifo::default).unwrap())
+    POOL.get_or_init(|| Runtime::new().workers(1).name("fifo").pool_with(Fifo::default).unwrap())
 }
 
 pub fn stealing() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(|| Builder::new().workers(2).name("stealing").pool().unwrap())
+    POOL.get_or_init(|| Runtime::new().workers(2).name("stealing").pool().unwrap())
 }
 
 pub fn tokio_multi() -> &'static tokio::runtime::Handle {

@@ -200,7 +200,7 @@ fn a_header_is_made_for_its_job(probe: &Probe) {
     let mine = with_current(family);
     scope(|s| {
         let look = || with_current(|fiber| (fiber.name().map(str::to_owned), family(fiber)));
-        let named = Builder::new().name("so called").spawn_in(s, look).join();
+        let named = Builder::new().name("so called").within(s).spawn(look).join();
         let due = (Some("so called".to_owned()), mine);
         probe.equal("J2", "name and family of a fiber", named.ok(), Some(due));
         let unnamed = s.spawn(look).join();

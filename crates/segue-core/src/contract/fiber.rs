@@ -106,8 +106,8 @@ pub trait Spawn {
     /// A spawner that any thread may keep and use. A waker of an async task hands the next poll to
     /// this spawner.
     ///
-    /// A scheduler that takes no jobs from other threads shares the
-    /// [default runtime's](crate::scheduling::default_spawner).
+    /// A scheduler that takes no jobs from other threads shares that of
+    /// [plain threads](crate::scheduling::thread_spawner), for instance.
     fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
 }
 

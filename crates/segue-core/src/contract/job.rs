@@ -127,7 +127,7 @@ impl JobHeader {
 
 /// The wishes of a spawner for the fiber to be.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub struct Given {
     pub(crate) name: Option<Box<Name>>,
     pub(crate) attributes: Option<Arc<Record>>,
     /// The binary logarithm of the stack's size, rounded up; 0 if nothing was said.

@@ -168,7 +168,7 @@ pub(crate) struct Polls<F> {
 }
 
 /// The result of the task, a `T`, from the output of the future.
-pub(crate) trait Ending<T> {
+pub trait Ending<T> {
     /// Whether the task has begun with the first poll. If not, a cancelled one never ran; and its
     /// code in the last poll inherits as a fiber of its family does.
     const BEGINS_AT_ONCE: bool;

@@ -1,7 +1,9 @@
-//! Where a caller's jobs go: to the scheduler of its fiber, else to the default runtime, else to a
-//! thread each.
+//! Where a caller's jobs go: to the scheduler of its fiber; from a plain thread to the runtime that
+//! the called function names, or to a thread each.
 //!
-//! Used by `scope`, and by the umbrella crate, which sets the default.
+//! Used by builders and scopes, which are made with the runtime behind plain threads. No crate sets
+//! this for others: the effect of a spawn depends on the function that is called, and not on
+//! earlier calls.
 #![allow(unsafe_code)] // A family is reached by its address.
 
 use crate::contract::current;
@@ -16,7 +18,6 @@ use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
 use crate::values::locals;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
 
 /// Where the caller spawns.
 pub(crate) struct Origin<'a> {
@@ -152,62 +153,57 @@ fn run_in_place(job: Job, family: &Family) {
     family.enter_context(|| job.run());
 }
 
-/// Starts the default runtime, or finds a started one: its spawner, and the family of fibers
-/// detached there.
-pub type StartDefault = fn() -> (&'static dyn Spawn, &'static Family);
+/// Finds the runtime behind plain threads: its spawner, and the family of fibers that plain threads
+/// detach there. `None` if a plain thread starts threads.
+pub type StartDefault = fn() -> Option<(&'static dyn Spawn, &'static Family)>;
 
-static DEFAULT: OnceLock<StartDefault> = OnceLock::new();
-
-/// Says where plain threads spawn. The first call counts; `start` is called at each spawn, and is
-/// to start the runtime once.
-pub fn set_default(start: StartDefault) {
-    // The first caller keeps the runtime.
-    let _ = DEFAULT.set(start);
+/// The fibers of plain threads: [`Builder`](crate::build::Builder) and scopes ask this where a
+/// plain thread calls them. On a fiber nobody asks, since a fiber's children run where that fiber
+/// does.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::build::{Builder, DefaultRuntime, Detached, Threads};
+///
+/// assert!(Threads::start().is_none());
+/// let answer = Builder::<Detached<Threads>>::new().spawn(|| 42);
+/// assert_eq!(answer.join().unwrap(), 42);
+/// ```
+pub trait DefaultRuntime: 'static {
+    /// Starts the runtime, or finds the started one: its spawner, and the family of fibers that are
+    /// detached there. Called at each spawn of a plain thread.
+    fn start() -> Option<(&'static dyn Spawn, &'static Family)>;
 }
 
-/// The spawner of the default runtime, or of plain threads if there is none: for schedulers that
-/// start nothing themselves.
-#[must_use]
-pub fn default_spawner() -> &'static dyn Spawn {
-    &Default
-}
+/// No runtime behind plain threads: each of their fibers is a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads;
 
-/// Asks for the default runtime at each spawn, since that starts late.
-struct Default;
-
-impl Spawn for Default {
-    fn spawn(&self, job: Job) {
-        match DEFAULT.get() {
-            Some(start) => start().0.spawn(job),
-            None => plain::scheduler().spawner().spawn(job),
-        }
-    }
-
-    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        match DEFAULT.get() {
-            Some(start) => start().0.share(),
-            None => Arc::new(Self),
-        }
+impl DefaultRuntime for Threads {
+    fn start() -> Option<(&'static dyn Spawn, &'static Family)> {
+        None
     }
 }
 
-/// Whether [`set_default`] was called.
+/// The spawner of plain threads, a thread for each job: for schedulers that start nothing
+/// themselves.
 #[must_use]
-pub fn has_default() -> bool {
-    DEFAULT.get().is_some()
+pub fn thread_spawner() -> &'static dyn Spawn {
+    plain::scheduler().spawner()
 }
 
-/// Calls `f` with where the caller spawns. Once: `f` carries the closure to spawn, which is to stay
-/// in registers.
+/// Calls `f` with where the caller spawns; for a plain thread, `start` says that. Once: `f` carries
+/// the closure to spawn, which is to stay in registers.
 #[inline(always)]
-pub(crate) fn with_origin<R>(f: impl FnOnce(Origin<'_>) -> R) -> R {
+pub(crate) fn with_origin<R>(start: StartDefault, f: impl FnOnce(Origin<'_>) -> R) -> R {
     current::with_running(|fiber| {
         let (spawner, family, family_stays) = match fiber {
             Some(fiber) => (fiber.scheduler().spawner(), fiber.detaches_to(), Stays::WithScheduler),
-            None => match DEFAULT.get().map(|start| start()) {
+            None => match start() {
                 Some((spawner, family)) => (spawner, Some(family), Stays::Always),
                 // SAFETY: the family of the job that this thread runs, which outlives the job (J5).
-                None => (default_spawner(), unsafe { Family::of_id(current::family()).as_ref() }, Stays::Unknown),
+                None => (thread_spawner(), unsafe { Family::of_id(current::family()).as_ref() }, Stays::Unknown),
             },
         };
         f(Origin { fiber, spawner, family, family_stays })

@@ -7,15 +7,11 @@ use crate::cancel::shield;
 use crate::cancel::token::CancelToken;
 use crate::contract::fiber::WaitsFor;
 use crate::sim::preemption::preemption_point;
-use crate::spawn::builder::Builder;
-use crate::spawn::delayed::Delayed;
 use crate::spawn::join_error::JoinError;
-use crate::spawn::scope::Scope;
 use crate::spawn::task::{Handle, Joining};
 use crate::wait::future::SourceFuture;
 use crate::wait::source::Waitable;
 use std::error::Error;
-use std::time::Duration;
 
 /// The wait of a join.
 const END: &str = "the end of a fiber";
@@ -24,10 +20,10 @@ const END: &str = "the end of a fiber";
 ///
 /// Dropping the handle detaches the fiber: the fiber goes on, and its result is dropped.
 ///
-/// The handle of a fiber that a [`Cancellable`] has spawned, a `JoinHandle<T, CancelToken>`, can
-/// also cancel that fiber. The others can't: their fibers are cancelled with their scope or
-/// runtime, and have nothing of their own to be cancelled by, which would cost each spawn an
-/// allocation.
+/// The handle of a fiber that was spawned [cancellable](crate::Builder::cancellable), a
+/// `JoinHandle<T, CancelToken>`, can also cancel that fiber. The others can't: their fibers are
+/// cancelled with their scope or runtime, and have no token of their own, which would cost each
+/// spawn an allocation.
 pub struct JoinHandle<T, C = ()> {
     pub(super) handle: Handle<T>,
     pub(super) token: C,
@@ -194,44 +190,5 @@ impl<T, C> IntoFuture for JoinHandle<T, C> {
 impl<T, C> std::fmt::Debug for JoinHandle<T, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.handle.fmt(f)
-    }
-}
-
-/// A [`Builder`] of fibers that can be cancelled one by one: by their handles, or together, by
-/// their token. Made by [`Builder::cancellable`] and [`Builder::token`].
-#[derive(Debug)]
-#[must_use]
-pub struct Cancellable {
-    pub(super) builder: Builder,
-    pub(super) token: CancelToken,
-}
-
-impl Cancellable {
-    /// The same, beginning after `delay`. See [`Delayed`].
-    pub fn after(self, delay: Duration) -> Delayed {
-        Delayed { cancellable: self, delay }
-    }
-
-    /// As [`spawn`](crate::spawn), under the token. If the token is cancelled before the fiber
-    /// starts, the fiber does start, and is cancelled from the beginning.
-    pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, CancelToken>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let Self { builder, token } = self;
-        let under = token.clone();
-        JoinHandle { handle: builder.spawn(move || under.run(f)).handle, token }
-    }
-
-    /// As [`Scope::spawn`], under the token: the fiber is cancelled with its scope, too.
-    pub fn spawn_in<'scope, F, T>(self, scope: &'scope Scope<'scope, '_>, f: F) -> JoinHandle<T, CancelToken>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let Self { builder, token } = self;
-        let under = token.clone();
-        JoinHandle { handle: builder.spawn_in(scope, move || under.run(f)).handle, token }
     }
 }

@@ -7,7 +7,8 @@ use crate::cancel::token::CancelToken;
 use crate::contract::fiber::Spawn;
 use crate::contract::job::{Given, Job, JobHeader, Place, Work};
 use crate::contract::slots::FamilyId;
-use crate::spawn::builder::Builder;
+use crate::spawn::async_task::Ending;
+use crate::spawn::builder::OfThreads as Builder;
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
@@ -32,8 +33,22 @@ impl Family {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        // SAFETY: as the caller promises.
+        unsafe { self.job_given(given.given, closure) }
+    }
+
+    /// As [`job`](Family::job), of the settings alone.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    #[inline]
+    pub(crate) unsafe fn job_given<F, T>(&self, given: Given, closure: F) -> (Job, JoinHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
         // SAFETY: as the caller promises: the family outlives the job.
-        unsafe { task::new(closure, given.0, self, self, locals::inherited()) }
+        unsafe { task::new(closure, given, self, self, locals::inherited()) }
     }
 
     /// As [`job`](Family::job), for a future.
@@ -50,8 +65,26 @@ impl Family {
         F: Future + Send,
         F::Output: Send,
     {
-        // SAFETY: as in `job`.
-        unsafe { task::new_async(future, given.0, spawner, self, self, locals::inherited()) }
+        // SAFETY: as the caller promises.
+        unsafe { self.async_job_given(given.given, future, spawner) }
+    }
+
+    /// As [`async_job`](Family::async_job), of the settings alone.
+    ///
+    /// # Safety
+    /// As for [`job`](Family::job).
+    pub(crate) unsafe fn async_job_given<F, T>(
+        &self,
+        given: Given,
+        future: F,
+        spawner: Arc<dyn Spawn + Send + Sync>,
+    ) -> (Job, JoinHandle<T>)
+    where
+        F: Future<Output: Ending<T>> + Send,
+        T: Send,
+    {
+        // SAFETY: as in `job_given`.
+        unsafe { task::new_async(future, given, spawner, self, self, locals::inherited()) }
     }
 }
 

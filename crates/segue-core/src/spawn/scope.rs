@@ -1,6 +1,6 @@
-//! Scopes that own the fibers spawned inside and lend to them, and spawns without one.
+//! Scopes that own the fibers spawned inside and lend to them.
 //!
-//! Used by applications, through `scope`, `spawn` and `Builder`. The [`Family`] knows which owner
+//! Used by applications, through `scope` and `Builder`. The [`Family`] knows which owner
 //! waits for which members; `try_scope.rs` has scopes of fibers that may fail.
 //!
 //! # The end of a scope
@@ -25,8 +25,7 @@ use crate::primitives::lock::Lock;
 use crate::primitives::payload::message;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
-use crate::spawn::builder::Builder;
-use crate::spawn::default_runtime::with_origin;
+use crate::spawn::default_runtime::{DefaultRuntime, StartDefault, Threads, with_origin};
 use crate::spawn::failure::ScopeError;
 use crate::spawn::family::{DROPPED_ERROR, Family, Held};
 use crate::spawn::join_handle::JoinHandle;
@@ -48,6 +47,8 @@ pub struct Scope<'scope, 'env: 'scope> {
     pub(super) family: Family,
     /// Made for the first daemon or hook.
     late: OnceLock<Box<Late>>,
+    /// Where a plain thread starts fibers of this scope.
+    start: StartDefault,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -113,9 +114,33 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
+    scope_over(Threads::start, f)
+}
+
+/// As [`scope`], with another runtime behind plain threads: for crates that have one.
+///
+/// # Cancellation
+/// As for [`scope`].
+///
+/// # Panics
+/// As for [`scope`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::build::{DefaultRuntime, Threads};
+/// use segue_core::scheduling::scope_over;
+///
+/// assert_eq!(scope_over(Threads::start, |s| s.spawn(|| 42).join().unwrap()), 42);
+/// ```
+#[track_caller]
+pub fn scope_over<'env, F, T>(start: StartDefault, f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
     let at = Location::caller();
     where_it_may_be_captured(|| {
-        let scope = Scope::new();
+        let scope = Scope::new(start);
         let body = scope.run(at, is_result::<T>, || f(&scope));
         match (body, scope.take_error()) {
             (Some(value), None) => value,
@@ -148,8 +173,8 @@ pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
 
 impl Scope<'_, '_> {
     /// A scope that the caller is to [run](Self::run), in its place.
-    pub(super) fn new() -> Self {
-        Self { family: Family::of_scope(), late: OnceLock::new(), scope: PhantomData, env: PhantomData }
+    pub(super) fn new(start: StartDefault) -> Self {
+        Self { family: Family::of_scope(), late: OnceLock::new(), start, scope: PhantomData, env: PhantomData }
     }
 
     /// Runs the body, and waits for everything that the scope owns. `None` if the body panicked:
@@ -241,6 +266,10 @@ impl Scope<'_, '_> {
         resume_unwind(first)
     }
 
+    pub(super) fn daemons(&self) -> &Family {
+        &self.late().daemons
+    }
+
     fn late(&self) -> &Late {
         self.late.get_or_init(|| {
             // SAFETY: both are parts of the scope, which completes the daemons before its end.
@@ -270,6 +299,16 @@ impl Scope<'_, '_> {
         self.refuse_with(what, self.family.context.error())
     }
 
+    /// Fails the scope by an error of `part`.
+    #[cold]
+    pub(super) fn fail(&self, part: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
+        match error.into().downcast() {
+            // Those of a scope further in are this one's.
+            Ok(inner) => self.family.keep_all(*inner),
+            Err(error) => self.family.keep_error(part, Reason::new(error)),
+        }
+    }
+
     #[cold]
     fn refuse_with<V, T>(&self, what: V, cancelled: Cancelled) -> JoinHandle<T> {
         let keep = |payload| self.family.keep_panic("the drop of what was refused", payload);
@@ -284,36 +323,31 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // Not by a `Builder`, which would be written out for the cold function.
-        if self.is_late() {
-            return self.spawn_late(Given::default(), f);
-        }
-        // SAFETY: as in `spawn_in`.
-        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), Given::default(), f) })
+        self.spawn_given(Given::default(), f)
     }
 
-    /// As [`spawn`](Self::spawn), under another scheduler: on a pool, for instance, as
-    /// `s.spawn_on(&pool, f)`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_core::scheduling::default_spawner;
-    ///
-    /// let words = ["straight", "line"];
-    /// let lengths = segue_core::scope(|s| {
-    ///     words.each_ref().map(|word| s.spawn_on(default_spawner(), || word.len())).map(|length| length.join().unwrap())
-    /// });
-    /// assert_eq!(lengths, [8, 4]);
-    /// ```
-    pub fn spawn_on<F, T>(&'scope self, on: &dyn Spawn, f: F) -> JoinHandle<T>
+    #[inline]
+    pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        if self.is_late() {
+            return self.spawn_late(given, f);
+        }
+        // SAFETY: the family is in the frame of `scope`, which completes the family before its
+        // return, after any end of the body; values that live for 'scope live until then.
+        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), given, f) })
+    }
+
+    pub(super) fn spawn_given_on<F, T>(&'scope self, on: &dyn Spawn, given: Given, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
-        // SAFETY: as in `spawn_in`.
-        with_origin(|origin| unsafe { origin.on(on).spawn(Some(&self.family), Given::default(), f) })
+        // SAFETY: as in `spawn_given`.
+        with_origin(self.start, |origin| unsafe { origin.on(on).spawn(Some(&self.family), given, f) })
     }
 
     /// As [`spawn`](Self::spawn), for a closure that is not `Send`: the fiber has a stack of this
@@ -345,7 +379,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + 'scope,
         T: 'scope,
     {
-        Builder::new().spawn_local_in(self, f)
+        self.spawn_local_given(Given::default(), f)
     }
 
     pub(super) fn spawn_local_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -354,12 +388,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: 'scope,
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
-        // SAFETY: as in `spawn_in`.
-        with_origin(|origin| unsafe { origin.spawn_here(&self.family, given, f) })
+        // SAFETY: as in `spawn_given`.
+        with_origin(self.start, |origin| unsafe { origin.spawn_here(&self.family, given, f) })
     }
 
-    /// As [`Builder::spawn_in`], where there [may be late ones](Self::is_late). A function of its
-    /// own, so that the other way is inlined.
+    /// As [`spawn_given`](Self::spawn_given), where there [may be late ones](Self::is_late). A
+    /// function of its own, so that the other way is inlined.
     #[cold]
     #[inline(never)]
     pub(super) fn spawn_late<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -368,8 +402,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
-        // SAFETY: as in `spawn_in`.
-        with_origin(|origin| unsafe { origin.spawn(Some(&self.family), given, f) })
+        // SAFETY: as in `spawn_given`.
+        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), given, f) })
     }
 
     /// Starts a *daemon*: a fiber that does not keep the scope open.
@@ -399,7 +433,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        Builder::new().spawn_daemon_in(self, f)
+        self.spawn_daemon_given(Given::default(), f)
     }
 
     pub(super) fn spawn_daemon_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -407,10 +441,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let daemons = &self.late().daemons;
+        let daemons = self.daemons();
         let Ok(_held) = self.hold() else { return self.refuse(f) };
-        // SAFETY: as in `spawn_in`; and they are completed when the family, which is held, is.
-        with_origin(|origin| unsafe { origin.spawn(Some(daemons), given, f) })
+        // SAFETY: as in `spawn_given`; and they are completed when the family, which is held, is.
+        with_origin(self.start, |origin| unsafe { origin.spawn(Some(daemons), given, f) })
     }
 
     /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they
@@ -449,29 +483,51 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.late().hooks.lock().push(hook);
     }
 
-    /// Starts an async task that may borrow from the surroundings of the scope. See [`spawn_task`].
+    /// Starts an async task that may borrow from the surroundings of the scope. See
+    /// [`spawn_task`](crate::spawn_task).
     pub fn spawn_task<F>(&'scope self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        self.spawn_future(Given::default(), future)
+        self.spawn_future(&self.family, Given::default(), future)
     }
 
-    pub(super) fn spawn_future<F, T>(&'scope self, given: Given, future: F) -> JoinHandle<T>
+    pub(super) fn spawn_future<F, T>(&'scope self, family: &Family, given: Given, future: F) -> JoinHandle<T>
+    where
+        F: Future<Output: Ending<T>> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn_future_on(None, family, given, future)
+    }
+
+    /// Starts a task in the scope's family, or in that of its daemons; on another scheduler, if
+    /// there is one.
+    pub(super) fn spawn_future_on<F, T>(
+        &'scope self,
+        on: Option<&dyn Spawn>,
+        family: &Family,
+        given: Given,
+        future: F,
+    ) -> JoinHandle<T>
     where
         F: Future<Output: Ending<T>> + Send + 'scope,
         T: Send + 'scope,
     {
         let Ok(_held) = self.hold() else { return self.refuse(future) };
-        with_origin(|origin| {
+        with_origin(self.start, |origin| {
             // A poll in place may yield nothing, and the caller keeps its worker until the end.
             if let Some(refused) = origin.must_not_suspend() {
                 let context = &self.family.context;
                 return self.refuse_with(future, if context.is_cancelled() { context.error() } else { refused });
             }
-            // SAFETY: as in `spawn_in`.
-            unsafe { origin.spawn_task(Some(&self.family), given, future) }
+            let origin = match on {
+                Some(on) => origin.on(on),
+                None => origin,
+            };
+            // SAFETY: as in `spawn_given`; daemons are completed when the family, which is held,
+            // is.
+            unsafe { origin.spawn_task(Some(family), given, future) }
         })
     }
 
@@ -517,7 +573,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// use std::time::Duration;
     ///
     /// let ended = scope(|s| {
-    ///     let deaf = Builder::new().name("deaf").spawn_in(s, || sleep(Duration::MAX));
+    ///     let deaf = Builder::new().name("deaf").within(s).spawn(|| sleep(Duration::MAX));
     ///     s.cancel_soft(Duration::from_millis(20));
     ///     deaf.join().unwrap()
     /// });
@@ -538,50 +594,4 @@ impl std::fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Scope").field(&self.family).finish()
     }
-}
-
-/// Starts a detached fiber and returns a handle for its result.
-///
-/// The fiber runs under the caller's scheduler (from a plain thread, under the default one) and
-/// belongs to its runtime: when that ends, the fiber is cancelled and waited for. A fiber of a
-/// scope that was opened elsewhere may outlive the runtime of its spawner; then its detached fibers
-/// belong to none.
-///
-/// # Examples
-///
-/// ```
-/// let handle = segue_core::spawn(|| "done");
-/// assert_eq!(handle.join().unwrap(), "done");
-/// ```
-pub fn spawn<F, T>(f: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    Builder::new().spawn(f)
-}
-
-/// Starts a detached async task next to the fibers, and returns a handle for its result.
-///
-/// The caller's scheduler polls the task, with its workers and its policy, to which each poll is a
-/// closure that has not started: so the task may run on another thread each time, and has no stack
-/// in a wait. Code that the task calls may also wait as fibers do; then that poll keeps its stack
-/// and its thread.
-///
-/// # Cancellation
-/// A cancelled task is dropped in its wait, and its handle yields
-/// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
-///
-/// # Examples
-///
-/// ```
-/// let task = segue_core::spawn_task(async { segue_core::spawn(|| 6).await.unwrap() * 7 });
-/// assert_eq!(task.join().unwrap(), 42);
-/// ```
-pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    Builder::new().spawn_task(future)
 }

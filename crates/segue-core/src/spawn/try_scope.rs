@@ -4,11 +4,11 @@
 //! Used by applications, through `try_scope` and `Builder`. `scope.rs` has the rules of all
 //! scopes, `spawn/failure.rs` those of failures.
 
-use crate::spawn::builder::Builder;
+use crate::spawn::default_runtime::{DefaultRuntime, StartDefault, Threads};
 use crate::spawn::failure::ScopeError;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::scope::{DROPPED_VALUE, Scope, where_it_may_be_captured};
-use crate::tree::cancelled::{Cancelled, Reason};
+use crate::tree::cancelled::Cancelled;
 use crate::tree::context::look;
 use std::error::Error;
 use std::ops::Deref;
@@ -76,9 +76,39 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
+    try_scope_over(Threads::start, f)
+}
+
+/// As [`try_scope`], with another runtime behind plain threads: for crates that have one.
+///
+/// # Cancellation
+/// As for [`try_scope`].
+///
+/// # Errors
+/// As for [`try_scope`].
+///
+/// # Panics
+/// As for [`try_scope`].
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::Cancelled;
+/// use segue_core::build::{DefaultRuntime, Threads};
+/// use segue_core::scheduling::try_scope_over;
+///
+/// let one = try_scope_over(Threads::start, |s| s.spawn_try(|| Ok::<_, Cancelled>(1)).join().unwrap());
+/// assert_eq!(one.unwrap(), 1);
+/// ```
+#[track_caller]
+pub fn try_scope_over<'env, F, T, E>(start: StartDefault, f: F) -> Result<T, ScopeError>
+where
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env>) -> Result<T, E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
     let at = Location::caller();
     where_it_may_be_captured(|| {
-        let scope = TryScope(Scope::new());
+        let scope = TryScope(Scope::new(start));
         let body = scope.run(at, || false, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
         match scope.take_error() {
             Some(error) if error.first().panic().is_some() => scope.raise(body, error, at),
@@ -121,7 +151,7 @@ impl<'scope> TryScope<'scope, '_> {
         T: Send + 'scope,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        Builder::new().spawn_try_in(self, f)
+        self.spawn(move || f().map_err(|error| self.fail("a fiber", error)))
     }
 
     /// Fails the scope, as if one of its fibers had ended with this error: from a daemon, a hook or
@@ -141,14 +171,5 @@ impl<'scope> TryScope<'scope, '_> {
     /// ```
     pub fn fail_with(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
         self.fail("a part", error)
-    }
-
-    #[cold]
-    pub(super) fn fail(&self, part: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Cancelled {
-        match error.into().downcast() {
-            // Those of a scope further in are this one's.
-            Ok(inner) => self.family.keep_all(*inner),
-            Err(error) => self.family.keep_error(part, Reason::new(error)),
-        }
     }
 }

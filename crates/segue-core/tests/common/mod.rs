@@ -161,7 +161,7 @@ impl Spawn for Host {
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        segue_core::scheduling::default_spawner().share()
+        segue_core::scheduling::thread_spawner().share()
     }
 }
 

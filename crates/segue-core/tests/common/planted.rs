@@ -203,6 +203,6 @@ impl Spawn for Planted {
     }
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
-        segue_core::scheduling::default_spawner().share()
+        segue_core::scheduling::thread_spawner().share()
     }
 }

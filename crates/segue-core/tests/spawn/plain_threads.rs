@@ -125,7 +125,7 @@ fn a_thread_that_is_told_in_vain_waits_again() {
 #[test]
 fn a_failure_has_the_name_of_its_thread_s_closure() {
     let failed = try_scope(|s| {
-        Builder::new().name("courier").spawn_try_in(s, || {
+        Builder::new().name("courier").within(s).spawn_try(|| {
             // A scope inside of it has fibers of its own; one without a name has no name.
             let inner = try_scope(|s| {
                 s.spawn_try(|| Err::<(), _>("out of paper"));

@@ -270,7 +270,7 @@ fn a_scope_in_a_drop_while_its_fiber_unwinds_runs_its_fibers_in_place() {
 fn names_are_given_to_threads() {
     let name = || thread::current().name().map(str::to_owned);
     assert_eq!(Builder::new().name("worker bee").spawn(name).join().unwrap().as_deref(), Some("worker bee"));
-    let named = scope(|s| Builder::new().name("scoped").spawn_in(s, name).join().unwrap());
+    let named = scope(|s| Builder::new().name("scoped").within(s).spawn(name).join().unwrap());
     assert_eq!(named.as_deref(), Some("scoped"));
 }
 

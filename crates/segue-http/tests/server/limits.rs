@@ -95,7 +95,7 @@ fn a_connection_that_is_evicted_keeps_no_place_by_an_empty_line() {
         release.send(()).unwrap();
         assert!(read_response(&newcomer).ends_with("GET / "));
     });
-    let run = segue_sched::Builder::new().workers(1).park(segue_io::DriverPark::new).run(|| {
+    let run = segue_sched::Runtime::new().workers(1).park(segue_io::DriverPark::new).run(|| {
         segue_core::scope(|s| {
             let accepts = &listener.accepts;
             s.spawn(move || {

@@ -7,7 +7,7 @@ use segue_core::{Outcome, Trigger, WaitsFor, now, scope, sleep};
 use segue_http::{IntoResponse, Payload, Request, Response, Server};
 use segue_io::net::UnixStream;
 use segue_io::{Backend, DriverPark};
-use segue_sched::{Builder, Explore, Sim};
+use segue_sched::{Explore, Runtime, Sim};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
@@ -249,6 +249,6 @@ fn over_a_socket_the_client_may_read_the_first_response_before_it_lets_the_secon
                 serving.join().unwrap().unwrap();
             });
         };
-        Builder::new().workers(workers).park(move || DriverPark::with(backend)).run(test).unwrap();
+        Runtime::new().workers(workers).park(move || DriverPark::with(backend)).run(test).unwrap();
     }
 }

@@ -180,7 +180,7 @@ fn a_response_that_streams_without_an_end_is_told_of_the_shutdown() {
             assert!(reply.complete && reply.text().ends_with("tickgoodbye"), "{}", reply.text());
         });
         let serve = || server.serve(listener);
-        segue_sched::Builder::new().workers(1).park(move || DriverPark::with(backend)).run(serve).unwrap().unwrap();
+        segue_sched::Runtime::new().workers(1).park(move || DriverPark::with(backend)).run(serve).unwrap().unwrap();
         client.join().unwrap();
     }
 }

@@ -173,7 +173,7 @@ mod tests {
                 let error = Foreign::new(silent.into()).readable(Some(late)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             };
-            segue_sched::Builder::new().workers(1).park(move || DriverPark::with(backend)).run(test).unwrap();
+            segue_sched::Runtime::new().workers(1).park(move || DriverPark::with(backend)).run(test).unwrap();
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     /// Where the description has to be shared, its flags stay as they are, and others go on.
     #[test]
     fn a_shared_description_is_waited_for_without_a_flag() {
-        segue_sched::Builder::new()
+        segue_sched::Runtime::new()
             .workers(1)
             .park(crate::driver::DriverPark::new)
             .run(|| {

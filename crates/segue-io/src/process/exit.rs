@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn without_a_pidfd_the_end_comes_with_a_signal() {
-        segue_sched::Builder::new()
+        segue_sched::Runtime::new()
             .workers(1)
             .park(crate::driver::DriverPark::new)
             .run(|| {

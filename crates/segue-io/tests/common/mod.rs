@@ -4,7 +4,7 @@
 use segue_core::scheduling::WaitPark;
 use segue_io::net::{TcpListener, TcpStream};
 use segue_io::{Backend, DriverPark};
-use segue_sched::{Builder, Fifo};
+use segue_sched::{Fifo, Runtime};
 use std::fmt::Debug;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -43,14 +43,14 @@ pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
 /// Runs a test on one worker that idles in a driver over `backend`.
 pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
     guarded(("one worker", backend), || {
-        Builder::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
+        Runtime::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
     })
 }
 
 /// Runs a test on two workers, each of which idles in a driver over `backend`.
 pub fn on_two_workers<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
     guarded(("two workers", backend), || {
-        Builder::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap()
+        Runtime::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap()
     })
 }
 
@@ -64,7 +64,7 @@ pub fn everywhere(test: impl Fn()) {
 fn everywhere_by(test: &dyn Fn()) {
     guarded("plain threads", test);
     guarded("fibers without a driver", || {
-        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
+        Runtime::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
     });
     for backend in BACKENDS {
         on_one_worker(backend, test);

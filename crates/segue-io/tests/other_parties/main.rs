@@ -62,7 +62,7 @@ enum Cell {
 
 /// Runs a test on one worker, which idles in this driver.
 fn on_one_worker<T>(driver: Backend, test: impl FnOnce() -> T) -> T {
-    segue_sched::Builder::new().workers(1).park(move || DriverPark::with(driver)).run(test).unwrap()
+    segue_sched::Runtime::new().workers(1).park(move || DriverPark::with(driver)).run(test).unwrap()
 }
 
 /// A deadline ends the call, and another fiber of the worker ticks meanwhile.

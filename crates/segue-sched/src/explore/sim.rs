@@ -105,7 +105,7 @@ impl Sim {
         self
     }
 
-    /// The end, as of a scheduler ([`Builder::shutdown`](crate::Builder::shutdown)), but in virtual
+    /// The end, as of a scheduler ([`Runtime::shutdown`](crate::Runtime::shutdown)), but in virtual
     /// time: a grace of an hour that nobody uses takes none.
     ///
     /// # Examples

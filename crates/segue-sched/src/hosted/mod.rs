@@ -32,12 +32,14 @@
 mod wake_word;
 
 use crate::hosted::wake_word::{INTERRUPT, RESUME, Summons};
+use crate::run::default::default_pool;
 use crate::worker::common::set_worker;
+use segue_core::build::{Builder, DefaultRuntime, Detached};
 use segue_core::chain::barrier;
 use segue_core::scheduling::{AsTask, Clock, Executor, Job, Scheduler, Spawn, Wake};
 use segue_core::switch::Switch;
 use segue_core::unwind::__rust_begin_short_backtrace;
-use segue_core::{Builder, CancelToken, Fiber, JoinError, WaitsFor};
+use segue_core::{CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Stack, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -143,7 +145,7 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    hosted_as(Builder::new(), f)
+    hosted_as(segue_core::Builder::new(), f)
 }
 
 /// As [`hosted`], with a name, attributes or a stack size, as a builder of `segue` or of
@@ -154,12 +156,12 @@ where
 ///
 /// # Panics
 /// If no stack can be had.
-pub fn hosted_as<F, T>(given: impl Into<Builder>, f: F) -> Hosted<T>
+pub fn hosted_as<R, F, T>(given: Builder<Detached<R>>, f: F) -> Hosted<T>
 where
+    R: DefaultRuntime,
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    let given = given.into();
     let size = segue_core::scheduling::stack_size_of(&given);
     let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a hosted fiber: {error}"));
     let token = CancelToken::new();
@@ -378,7 +380,7 @@ unsafe impl Scheduler for Hosts {
     }
 
     fn spawner(&self) -> &dyn Spawn {
-        segue_core::scheduling::default_spawner()
+        default_pool()
     }
 
     fn timers(&self) -> &dyn Clock {

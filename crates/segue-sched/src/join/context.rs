@@ -83,7 +83,7 @@ impl Forker {
 ///     a + b
 /// }
 /// let numbers: Vec<u64> = (0..1000).collect();
-/// let pool = segue_sched::Builder::new().workers(2).pool().unwrap();
+/// let pool = segue_sched::Runtime::new().workers(2).pool().unwrap();
 /// assert_eq!(pool.run(|| sum(&numbers, 4)).unwrap(), 499_500);
 /// ```
 #[inline]

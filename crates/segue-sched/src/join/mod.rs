@@ -302,7 +302,7 @@ fn fork_apart<RA, RB: Send>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB + Sen
     };
     let joined = match std::thread::panicking() {
         true => None,
-        false => crate::Builder::new().workers(1).run_with(crate::Fifo::default, under_one).ok().flatten(),
+        false => crate::Runtime::new().workers(1).run_with(crate::Fifo::default, under_one).ok().flatten(),
     };
     joined.unwrap_or_else(|| {
         let (a, b) = halves.take().expect("a run that fails has not called its closure");
@@ -378,7 +378,7 @@ unsafe fn expose<B: FnOnce() -> RB + Send, RB: Send>(note: NonNull<Note>) -> Job
 ///     let (a, b) = segue_sched::join(|| fib(n - 1), || fib(n - 2));
 ///     a + b
 /// }
-/// let pool = segue_sched::Builder::new().workers(2).pool().unwrap();
+/// let pool = segue_sched::Runtime::new().workers(2).pool().unwrap();
 /// assert_eq!(pool.run(|| fib(20)).unwrap(), 6765);
 /// ```
 #[inline]

@@ -58,7 +58,7 @@ impl Attribute for Class {
 /// use segue_sched::{ByPriority, Class, Hierarchical, Stealing};
 ///
 /// let policy = || Hierarchical::new().child(3, ByPriority::strict()).child(1, Stealing::default());
-/// let sum = segue_sched::Builder::new().run_with(policy, || {
+/// let sum = segue_sched::Runtime::new().run_with(policy, || {
 ///     let computation = Builder::new().attribute(Class(1)).spawn(|| (1..=100).sum::<u32>());
 ///     computation.join().unwrap() + spawn(|| 1).join().unwrap()
 /// });

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// }
 /// # let fibers = || (0..10).map(|n| segue_core::spawn(move || n)).collect::<Vec<_>>();
 /// # let sum = || fibers().into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>();
-/// # assert_eq!(segue_sched::Builder::new().run_with(ShortestFirst::default, sum).unwrap(), 45);
+/// # assert_eq!(segue_sched::Runtime::new().run_with(ShortestFirst::default, sum).unwrap(), 45);
 /// ```
 #[derive(Debug)]
 pub struct Ordered<K> {

@@ -60,7 +60,7 @@ impl Attribute for Priority {
 /// use std::sync::mpsc;
 ///
 /// let (say, said) = mpsc::channel();
-/// segue_sched::Builder::new().workers(1).run_with(ByPriority::strict, move || {
+/// segue_sched::Runtime::new().workers(1).run_with(ByPriority::strict, move || {
 ///     let fibers = [1, 3, 2].map(|n| {
 ///         let say = say.clone();
 ///         Builder::new().attribute(Priority(n)).spawn(move || say.send(n).unwrap())

@@ -55,7 +55,7 @@ impl RoundRobin {
     /// use std::num::NonZero;
     ///
     /// let eight = NonZero::new(8).unwrap();
-    /// let sum = segue_sched::Builder::new().workers(2).run_with(|| RoundRobin::in_runs_of(eight), || {
+    /// let sum = segue_sched::Runtime::new().workers(2).run_with(|| RoundRobin::in_runs_of(eight), || {
     ///     // One worker gets the first eight, the other one the rest.
     ///     let fibers: Vec<_> = (0..16).map(|n| segue_core::spawn(move || n)).collect();
     ///     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
@@ -82,7 +82,7 @@ impl<P> RoundRobin<P> {
     /// use std::num::NonZero;
     ///
     /// let policy = || RoundRobin::in_runs_of(NonZero::new(64).unwrap()).ordered_by(Lifo::default());
-    /// let answer = segue_sched::Builder::new().workers(2).run_with(policy, || segue_core::spawn(|| 42).join());
+    /// let answer = segue_sched::Runtime::new().workers(2).run_with(policy, || segue_core::spawn(|| 42).join());
     /// assert_eq!(answer.unwrap().unwrap(), 42);
     /// ```
     #[must_use]

@@ -55,7 +55,7 @@ pub enum Polled {
     Idle(Option<Duration>),
 }
 
-/// A scheduler that its caller drives. Made by [`Builder::driven`](crate::Builder::driven).
+/// A scheduler that its caller drives. Made by [`Runtime::driven`](crate::Runtime::driven).
 ///
 /// There is one worker, the thread of the making: a driven scheduler can't be sent to another. Its
 /// fibers run inside of [`poll`](Driven::poll), and so between two polls everything on the thread
@@ -70,7 +70,7 @@ pub enum Polled {
 /// fibers do I/O, the loop polls in short intervals.
 ///
 /// Its drop cancels its fibers and runs them to their end; after a grace, in which they run, if
-/// there is [one](crate::Builder::shutdown). The drop waits for fibers that wait under a
+/// there is [one](crate::Runtime::shutdown). The drop waits for fibers that wait under a
 /// [`shield`](segue_core::shield), and for fibers that have [moved](crate::move_to) to other
 /// schedulers. A moved fiber must not drop the scheduler: that fiber would wait for itself for
 /// ever. While the thread panics, its fibers can't go on, so the drop leaks them. So does the drop
@@ -81,13 +81,13 @@ pub enum Polled {
 ///
 /// ```
 /// use segue_core::Trigger;
-/// use segue_sched::{Builder, Polled};
+/// use segue_sched::{Runtime, Polled};
 /// use std::sync::mpsc;
 /// use std::thread;
 ///
 /// // The loop of somebody else, with its queue of events.
 /// let (events, queue) = mpsc::channel();
-/// let mut fibers = Builder::new().driven(move || drop(events.send("poll")))?;
+/// let mut fibers = Runtime::new().driven(move || drop(events.send("poll")))?;
 ///
 /// let answer = thread::spawn(|| 42);
 /// let fiber = fibers.spawn(move || segue_core::spawn(move || answer.join().unwrap()).join().unwrap());

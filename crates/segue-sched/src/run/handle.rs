@@ -4,12 +4,12 @@
 #![allow(unsafe_code)] // Families wait for the jobs that are made here.
 
 use crate::policies::Kept;
-use crate::run::nobody::job_of_nobody;
 use crate::run::shutdown;
 use crate::worker::common::with_caller;
 use crate::worker::group::Group;
-use segue_core::JoinHandle;
-use segue_core::scheduling::{Family, Job};
+use segue_core::build::Host;
+use segue_core::scheduling::{Family, Job, Spawn};
+use segue_core::{Builder, JoinHandle};
 use std::sync::Arc;
 
 /// A scheduler, to spawn on and to [move to](crate::move_to). A handle does not keep the scheduler
@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// # Examples
 ///
 /// ```
-/// use segue_sched::{Builder, Handle};
+/// use segue_sched::{Runtime, Handle};
 ///
 /// // A thread that was told of a scheduler spawns there.
-/// let answer = Builder::new().workers(1).run(|| {
+/// let answer = Runtime::new().workers(1).run(|| {
 ///     let here = Handle::current().expect("this is a fiber");
 ///     let thread = std::thread::spawn(move || here.spawn(|| 42));
 ///     segue_core::blocking(|| thread.join().unwrap()).unwrap().join().unwrap()
@@ -39,46 +39,14 @@ impl Handle {
     ///
     /// The fiber belongs to that scheduler, as if another fiber there had spawned this one: the end
     /// of the scheduler cancels the fiber and waits for its end. If the scheduler is ending, `f` is
-    /// dropped, and the handle says so as for a fiber that was cancelled before its start.
+    /// dropped, and the handle says so as for a fiber that was cancelled before its start. With
+    /// settings, a name for instance: [`Builder::on`].
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_as(segue_core::Builder::new(), f)
-    }
-
-    /// As [`spawn`](Handle::spawn), with the settings of a builder of fibers, a name for instance:
-    /// a builder of `segue`, or of `segue-core`. Never waits.
-    pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.start_detached(given.into(), f, |job| self.group.inject(job))
-    }
-
-    fn start_detached<F, T>(&self, given: segue_core::Builder, f: F, place: impl FnOnce(Job)) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let mut spawn = Some((given, f));
-        let made = self.group.with_family(|family| {
-            let (given, f) = spawn.take().expect("called once");
-            // SAFETY: a scheduler's family is completed by its owner, which waits for the member
-            // that this makes. The closure borrows nothing.
-            unsafe { family.job(given, f) }
-        });
-        match (made, spawn) {
-            (Some((job, handle)), _) => {
-                place(job);
-                handle
-            }
-            // A job that is dropped tells its handle.
-            (None, Some((given, f))) => job_of_nobody(given, f).1,
-            (None, None) => unreachable!("it was taken to be made"),
-        }
+        Builder::new().on(self).spawn(f)
     }
 
     /// As [`spawn`](Handle::spawn), on the worker with this number. Never waits.
@@ -93,7 +61,7 @@ impl Handle {
     /// # Examples
     ///
     /// ```
-    /// let pool = segue_sched::Builder::new().workers(2).pool()?;
+    /// let pool = segue_sched::Runtime::new().workers(2).pool()?;
     /// for worker in 0..2 {
     ///     let fiber = pool.handle().spawn_at(worker, segue_sched::worker_index);
     ///     assert_eq!(fiber.join().unwrap(), Some(worker));
@@ -106,18 +74,15 @@ impl Handle {
         T: Send + 'static,
     {
         assert!(worker < self.workers(), "there is no worker {worker} among {}", self.workers());
-        self.start_detached(segue_core::Builder::new().attribute(Kept), f, |job| {
-            // A worker that has ended drops the job, as a scheduler does.
-            drop(self.group.send(worker, job));
-        })
+        Builder::new().attribute(Kept).on(&There { handle: self, worker }).spawn(f)
     }
 
     /// Begins the end of the scheduler: its fibers are asked to finish, the first fiber included,
     /// and cancelled after the [grace](crate::Shutdown::grace) that its
-    /// [builder](crate::Builder::shutdown) was given; at once if there is none. Never waits; again
+    /// [settings](crate::Runtime::shutdown) say; at once if there is none. Never waits; again
     /// has no effect, nor once the scheduler is ending.
     ///
-    /// The call of [`run`](crate::Builder::run) returns when the first fiber has returned and all
+    /// The call of [`run`](crate::Runtime::run) returns when the first fiber has returned and all
     /// others have ended. A [`Pool`](crate::Pool) stays until the drop; a fiber that is spawned
     /// there meanwhile is asked from the start, and cancelled before the start when the grace is
     /// over. The [default runtime](crate::default_pool) never ends: a fiber that is spawned there
@@ -127,11 +92,11 @@ impl Handle {
     ///
     /// ```
     /// use segue_core::{finishing_source, spawn};
-    /// use segue_sched::{Builder, Handle, Shutdown};
+    /// use segue_sched::{Runtime, Handle, Shutdown};
     /// use std::time::Duration;
     ///
     /// let shutdown = Shutdown::new().grace(Duration::from_secs(10));
-    /// let goodbye = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    /// let goodbye = Runtime::new().workers(1).shutdown(shutdown).run(|| {
     ///     let here = Handle::current().expect("this is a fiber");
     ///     // Because of a signal, or of an error.
     ///     spawn(move || here.shutdown());
@@ -159,7 +124,7 @@ impl Handle {
     /// # Examples
     ///
     /// ```
-    /// let pool = segue_sched::Builder::new().workers(1).pool()?;
+    /// let pool = segue_sched::Runtime::new().workers(1).pool()?;
     /// let handle = pool.handle();
     /// assert!(!handle.is_current());
     /// assert!(pool.run(move || handle.is_current())?);
@@ -175,6 +140,48 @@ impl Handle {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.group.len()
+    }
+}
+
+impl Spawn for Handle {
+    fn spawn(&self, job: Job) {
+        self.group.inject(job);
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        Arc::<Group>::clone(&self.group)
+    }
+}
+
+// SAFETY: the group shows the family that the scheduler's owner completes, under the lock that the
+// owner takes to end that: so the owner waits for the members.
+unsafe impl Host for Handle {
+    fn with_family(&self, f: &mut dyn FnMut(&Family)) {
+        self.group.with_family(f);
+    }
+}
+
+/// One worker of a scheduler.
+struct There<'h> {
+    handle: &'h Handle,
+    worker: usize,
+}
+
+impl Spawn for There<'_> {
+    fn spawn(&self, job: Job) {
+        // A worker that has ended drops the job, as a scheduler does.
+        drop(self.handle.group.send(self.worker, job));
+    }
+
+    fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
+        self.handle.share()
+    }
+}
+
+// SAFETY: as for the handle.
+unsafe impl Host for There<'_> {
+    fn with_family(&self, f: &mut dyn FnMut(&Family)) {
+        self.handle.with_family(f);
     }
 }
 

@@ -1,11 +1,10 @@
 //! Starting and ending schedulers: a run on the caller's thread, a pool of threads, and a scheduler
 //! that its caller drives.
 //!
-//! [`builder`] has the entry points. A worker is made by [`plan`], a first fiber led by [`lead`];
+//! [`runtime`] has the entry points. A worker is made by [`plan`], a first fiber led by [`lead`];
 //! [`shutdown`] is the end, and [`monitor`] looks on.
 
 mod attendants;
-pub(crate) mod builder;
 pub(crate) mod default;
 pub(crate) mod driven;
 pub(crate) mod handle;
@@ -18,5 +17,6 @@ pub(crate) mod plan;
 pub(crate) mod pool;
 mod processors;
 pub(crate) mod report;
+pub(crate) mod runtime;
 mod service;
 pub(crate) mod shutdown;

@@ -1,7 +1,7 @@
 //! The monitor: a thread that notices workers which stay in one fiber for long, reports them, and
 //! has others do the waiting work there.
 //!
-//! Used by applications, through [`Builder::monitor`](crate::Builder::monitor); made by the
+//! Used by applications, through [`Runtime::monitor`](crate::Runtime::monitor); made by the
 //! scheduler's entry points, which end it.
 //!
 //! # The idea

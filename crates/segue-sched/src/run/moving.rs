@@ -72,11 +72,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// # Examples
 ///
 /// ```
-/// use segue_sched::{Builder, Fifo, Handle, move_to};
+/// use segue_sched::{Runtime, Fifo, Handle, move_to};
 ///
-/// let pool = Builder::new().workers(1).name("computes").pool()?;
+/// let pool = Runtime::new().workers(1).name("computes").pool()?;
 /// let words = vec!["borrowed", "words"];
-/// let thread = Builder::new().run_with(Fifo::default, || {
+/// let thread = Runtime::new().run_with(Fifo::default, || {
 ///     move_to(&pool.handle(), || {
 ///         assert_eq!(words.len(), 2);
 ///         std::thread::current().name().map(str::to_owned)

@@ -1,7 +1,6 @@
 //! Jobs that no scheduler's family waits for.
 //!
-//! Used by shutdowns for their driver in a simulation, and by handles of schedulers that have
-//! ended.
+//! Used by shutdowns for their driver in a simulation.
 #![allow(unsafe_code)] // Families wait for the jobs that are made of them.
 
 use segue_core::JoinHandle;

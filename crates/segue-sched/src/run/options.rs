@@ -1,21 +1,21 @@
-//! Settings of a [`Builder`] that few programs need: hooks of the workers' threads, processors, the
+//! Settings of a [`Runtime`] that few programs need: hooks of the workers' threads, processors, the
 //! monitor, the end.
 //!
 //! Used by applications: to set up threads for a library, to count, to keep a cache warm, to hear
 //! of workers that are stuck.
 
-use crate::run::builder::Builder;
 use crate::run::report::StuckWorker;
+use crate::run::runtime::Runtime;
 use crate::run::shutdown::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<F> Builder<F> {
+impl<F> Runtime<F> {
     /// Is called on each worker's thread, with the worker's number, when that becomes a worker:
-    /// also on the thread that calls [`run`](Builder::run).
+    /// also on the thread that calls [`run`](Runtime::run).
     ///
     /// Of hooks in general: they must not wait. They may wake fibers. If one panics, the process
-    /// ends. A scheduler that its caller [drives](Builder::driven) calls none: its thread and its
+    /// ends. A scheduler that its caller [drives](Runtime::driven) calls none: its thread and its
     /// sleeps are the caller's.
     ///
     /// # Examples
@@ -24,7 +24,7 @@ impl<F> Builder<F> {
     /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     ///
     /// static THREADS: AtomicUsize = AtomicUsize::new(0);
-    /// let builder = segue_sched::Builder::new().workers(2);
+    /// let builder = segue_sched::Runtime::new().workers(2);
     /// let builder = builder.on_thread_start(|_| _ = THREADS.fetch_add(1, SeqCst));
     /// builder.on_thread_stop(|_| _ = THREADS.fetch_sub(1, SeqCst)).run(|| assert_eq!(THREADS.load(SeqCst), 2))?;
     /// assert_eq!(THREADS.load(SeqCst), 0);
@@ -35,7 +35,7 @@ impl<F> Builder<F> {
         self
     }
 
-    /// Is called when a worker has ended, on its thread. Every [start](Builder::on_thread_start) is
+    /// Is called when a worker has ended, on its thread. Every [start](Runtime::on_thread_start) is
     /// followed by one. See there for the limits of hooks.
     pub fn on_thread_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(hook));
@@ -43,14 +43,14 @@ impl<F> Builder<F> {
     }
 
     /// Is called by a worker that has nothing to run, just before its sleep. See
-    /// [`on_thread_start`](Builder::on_thread_start) for the limits of hooks.
+    /// [`on_thread_start`](Runtime::on_thread_start) for the limits of hooks.
     pub fn on_park(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(Arc::new(hook));
         self
     }
 
-    /// Is called by a worker that has slept. Every [park](Builder::on_park) is followed by one. See
-    /// [`on_thread_start`](Builder::on_thread_start) for the limits of hooks.
+    /// Is called by a worker that has slept. Every [park](Runtime::on_park) is followed by one. See
+    /// [`on_thread_start`](Runtime::on_thread_start) for the limits of hooks.
     pub fn on_unpark(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.unpark = Some(Arc::new(hook));
         self
@@ -59,13 +59,13 @@ impl<F> Builder<F> {
     /// Binds each worker's thread to a processor of its own, of those that the process may use:
     /// worker 0 to the first, and so on.
     ///
-    /// The thread that calls [`run`](Builder::run) is bound until that returns. For programs that
+    /// The thread that calls [`run`](Runtime::run) is bound until that returns. For programs that
     /// have their processors to themselves: others do not make way, and the kernel can't move a
     /// worker to a processor that is free.
     ///
     /// On Linux only. Elsewhere, and if there are more workers than processors, the scheduler does
     /// not start, with an error that says so; nor does one that its caller
-    /// [drives](Builder::driven), as that thread is the caller's to bind.
+    /// [drives](Runtime::driven), as that thread is the caller's to bind.
     pub fn pin(mut self) -> Self {
         self.pin = true;
         self
@@ -75,7 +75,7 @@ impl<F> Builder<F> {
     ///
     /// Such a fiber computes without waits and [checkpoints](crate::checkpoint), or blocks its
     /// thread by a call that is not Segue's. Other fibers that are ready on its worker wait
-    /// meanwhile. Each incident is reported once, see [`on_stuck`](Builder::on_stuck), within a
+    /// meanwhile. Each incident is reported once, see [`on_stuck`](Runtime::on_stuck), within a
     /// quarter more than `patience`; an incident that ends during the look is not. As long as an
     /// incident lasts, other workers get the closures that were sent to that worker, and its next
     /// fork or checkpoint gives them the closures that its policy can spare. Fibers that have
@@ -87,17 +87,17 @@ impl<F> Builder<F> {
     /// second is a good start. While all workers sleep the thread does, too. A worker's turn costs
     /// the same with a monitor as without.
     ///
-    /// A scheduler that its caller [drives](Builder::driven) is watched during its polls.
+    /// A scheduler that its caller [drives](Runtime::driven) is watched during its polls.
     ///
     /// # Examples
     ///
     /// ```
-    /// use segue_sched::{Builder, checkpoint};
+    /// use segue_sched::{Runtime, checkpoint};
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
     /// let (tell, told) = mpsc::channel();
-    /// let builder = Builder::new().workers(1).monitor(Duration::from_millis(20));
+    /// let builder = Runtime::new().workers(1).monitor(Duration::from_millis(20));
     /// let builder = builder.on_stuck(move |stuck| tell.send(stuck.worker).unwrap());
     /// builder.run(|| {
     ///     // This blocks the worker.
@@ -110,13 +110,13 @@ impl<F> Builder<F> {
         self
     }
 
-    /// Has no [monitor](Builder::monitor), also where there would be one.
+    /// Has no [monitor](Runtime::monitor), also where there would be one.
     pub fn no_monitor(mut self) -> Self {
         self.monitor.patience = None;
         self
     }
 
-    /// Sets the hook that the [monitor](Builder::monitor) calls for each incident, on its thread.
+    /// Sets the hook that the [monitor](Runtime::monitor) calls for each incident, on its thread.
     /// By default the report is printed to standard error.
     ///
     /// No worker is watched while the hook runs, and the end of the scheduler waits for the hook:
@@ -135,12 +135,12 @@ impl<F> Builder<F> {
     ///
     /// ```
     /// use segue_core::{JoinHandle, sleep, spawn};
-    /// use segue_sched::{Builder, Shutdown};
+    /// use segue_sched::{Runtime, Shutdown};
     /// use std::time::Duration;
     ///
     /// // Requests that were begun have a second.
     /// let shutdown = Shutdown::new().grace(Duration::from_secs(1));
-    /// let request: JoinHandle<_> = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    /// let request: JoinHandle<_> = Runtime::new().workers(1).shutdown(shutdown).run(|| {
     ///     spawn(|| sleep(Duration::from_millis(1)))
     /// })?;
     /// assert_eq!(request.join().unwrap(), Ok(()));

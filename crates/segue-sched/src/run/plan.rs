@@ -1,7 +1,7 @@
 //! [`Plan`]: the parts that the workers of one scheduler are made from, and how a worker's thread
 //! starts.
 //!
-//! Made by the builder's entry points; used on the thread of each worker.
+//! Made by the entry points of `Runtime`; used on the thread of each worker.
 
 use crate::run::monitor::Watch;
 use crate::run::processors::Processors;

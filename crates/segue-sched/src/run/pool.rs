@@ -1,6 +1,7 @@
 //! [`Pool`]: a scheduler on threads of its own.
 //!
-//! Made by the builder. Used by applications, and by `segue` as the default runtime.
+//! Made by [`Runtime`](crate::Runtime). Used by applications, and behind plain threads as the
+//! default runtime.
 #![allow(unsafe_code)] // Closures of waiting frames are handed to the pool's workers.
 
 use crate::run::attendants::Attendants;
@@ -10,15 +11,16 @@ use crate::run::shutdown;
 use crate::worker::common::around_of;
 use crate::worker::group::Group;
 use crate::worker::stack_job::StackJob;
+use segue_core::build::Host;
 use segue_core::scheduling::{Family, Job, Place, Spawn};
 use segue_core::unwind::__rust_begin_short_backtrace;
-use segue_core::{Cancelled, JoinHandle, WaitsFor};
+use segue_core::{Builder, Cancelled, JoinHandle, WaitsFor};
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
-/// A worker of a [`pool_on`](crate::Builder::pool_on) threads of the caller's, to be run by one of
+/// A worker of a [`pool_on`](crate::Runtime::pool_on) threads of the caller's, to be run by one of
 /// them.
 pub struct WorkerThread {
     pub(super) index: usize,
@@ -50,7 +52,7 @@ impl std::fmt::Debug for WorkerThread {
 /// A scheduler on threads of its own.
 ///
 /// The drop of a pool cancels its fibers, after a grace if there is
-/// [one](crate::Builder::shutdown), and waits for the fibers and the threads. A drop by one of the
+/// [one](crate::Runtime::shutdown), and waits for the fibers and the threads. A drop by one of the
 /// pool's own fibers does not wait: a thread that is started for the pool waits.
 pub struct Pool(pub(super) Option<Parts>);
 
@@ -100,7 +102,7 @@ impl Pool {
     /// # Examples
     ///
     /// ```
-    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
     /// let words = vec!["a", "b"];
     /// assert_eq!(pool.run(|| words.len()), Ok(2));
     /// ```
@@ -132,42 +134,23 @@ impl Pool {
         unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Starts a detached fiber in the pool. Never waits.
+    /// Starts a detached fiber in the pool. Never waits. With settings, a name for instance:
+    /// [`Builder::on`].
     ///
     /// # Examples
     ///
     /// ```
-    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
     /// assert_eq!(pool.spawn(|| 42).join().unwrap(), 42);
+    /// let named = segue_core::Builder::new().name("answer").on(&pool);
+    /// assert_eq!(named.spawn(|| 42).join().unwrap(), 42);
     /// ```
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_as(segue_core::Builder::new(), f)
-    }
-
-    /// As [`spawn`](Pool::spawn), with the settings of a builder of fibers, a name for instance: a
-    /// builder of `segue`, or of `segue-core`. Never waits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
-    /// let given = segue_core::Builder::new().name("answer");
-    /// assert_eq!(pool.spawn_as(given, || 42).join().unwrap(), 42);
-    /// ```
-    pub fn spawn_as<F, T>(&self, given: impl Into<segue_core::Builder>, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        // SAFETY: the family is boxed and completed by the pool's drop; the closure borrows
-        // nothing.
-        let (job, handle) = unsafe { self.family().job(given.into(), f) };
-        self.parts().group.inject(job);
-        handle
+        Builder::new().on(self).spawn(f)
     }
 
     /// Starts a detached async task in the pool. Never waits. See [`segue_core::spawn_task`].
@@ -175,7 +158,7 @@ impl Pool {
     /// # Examples
     ///
     /// ```
-    /// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+    /// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
     /// assert_eq!(pool.spawn_task(async { 42 }).join().unwrap(), 42);
     /// ```
     pub fn spawn_task<F>(&self, future: F) -> JoinHandle<F::Output>
@@ -183,10 +166,7 @@ impl Pool {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        // SAFETY: as in `spawn`.
-        let (job, handle) = unsafe { self.family().async_job(segue_core::Builder::new(), future, self.share()) };
-        self.parts().group.inject(job);
-        handle
+        Builder::new().on(self).spawn_task(future)
     }
 
     /// The family of the fibers that are detached in the pool.
@@ -223,6 +203,14 @@ impl Spawn for Pool {
 
     fn share(&self) -> Arc<dyn Spawn + Send + Sync> {
         Arc::<Group>::clone(&self.parts().group)
+    }
+}
+
+// SAFETY: the pool completes its family in its drop, and so waits for the members; nobody drops the
+// pool during the call, which borrows it.
+unsafe impl Host for Pool {
+    fn with_family(&self, f: &mut dyn FnMut(&Family)) {
+        f(self.family());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The processors that workers are bound to.
 //!
-//! Used by `runtime` and `hooks`, for [`Builder::pin`](crate::Builder::pin).
+//! Used by `runtime` and `hooks`, for [`Runtime::pin`](crate::Runtime::pin).
 
 pub(crate) use system::{Bound, Processors};
 

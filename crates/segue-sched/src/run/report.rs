@@ -11,12 +11,12 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A worker that has been in one fiber for long, by the [monitor](crate::Builder::monitor).
+/// A worker that has been in one fiber for long, by the [monitor](crate::Runtime::monitor).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckWorker {
     /// The name of the thread, if the scheduler has made this thread: the scheduler's
-    /// [name](crate::Builder::name) and the worker's number.
+    /// [name](crate::Runtime::name) and the worker's number.
     pub name: String,
     /// Its number in its scheduler.
     pub worker: usize,

@@ -1,4 +1,4 @@
-//! [`Builder`]: the settings of a scheduler, and the entry points: a run on the caller's thread,
+//! [`Runtime`]: the settings of a scheduler, and the entry points: a run on the caller's thread,
 //! a pool of threads, a scheduler that its caller drives.
 //!
 //! Used by applications through `segue`, and directly by those with a policy or a park of their
@@ -28,21 +28,19 @@ use std::thread;
 
 /// The settings of a scheduler.
 ///
-/// Not to be confused with [`segue_core::Builder`], which `segue::Builder` is, too: that one says
-/// how a *fiber* is to be. In `segue` this one is `segue::sched::Builder`, and
-/// `segue::runtime()` makes one with a driver.
+/// [`runtime`](crate::runtime()) makes one for an application, with a driver where there is one.
 ///
 /// `K` makes each worker's park, on the worker's thread. The default one waits without a driver.
 ///
 /// # Examples
 ///
 /// ```
-/// let answer = segue_sched::Builder::new().workers(2).run(|| 6 * 7);
+/// let answer = segue_sched::Runtime::new().workers(2).run(|| 6 * 7);
 /// assert_eq!(answer.unwrap(), 42);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Builder<K = fn() -> io::Result<WaitPark>> {
+pub struct Runtime<K = fn() -> io::Result<WaitPark>> {
     workers: Option<usize>,
     stacks: StackConfig,
     name: String,
@@ -53,7 +51,7 @@ pub struct Builder<K = fn() -> io::Result<WaitPark>> {
     pub(crate) pin: bool,
 }
 
-impl Builder {
+impl Runtime {
     /// One worker for each processor that this process may use, stacks of the default size.
     ///
     /// That is [`std::thread::available_parallelism`]: on Linux this respects the caller's affinity
@@ -72,13 +70,13 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
+impl Default for Runtime {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<F> Builder<F> {
+impl<F> Runtime<F> {
     /// How many workers; at least one. More than 65,536 are an error when the scheduler starts.
     ///
     /// # Panics
@@ -102,18 +100,18 @@ impl<F> Builder<F> {
     }
 
     /// Sets the closure that makes each worker's park: a driver, for instance.
-    pub fn park<G>(self, park: G) -> Builder<G> {
+    pub fn park<G>(self, park: G) -> Runtime<G> {
         let Self { workers, stacks, name, monitor, shutdown, hooks, pin, .. } = self;
-        Builder { workers, stacks, name, park, monitor, shutdown, hooks, pin }
+        Runtime { workers, stacks, name, park, monitor, shutdown, hooks, pin }
     }
 }
 
-impl<F: MakePark + Send + Sync> Builder<F> {
+impl<F: MakePark + Send + Sync> Runtime<F> {
     /// Runs `f` as the first fiber of a work-stealing scheduler, and returns the result of `f`.
     ///
     /// The calling thread is the first worker, so `f` need not be `Send`. When `f` has returned,
     /// the call cancels the fibers that are left of those it spawned, and waits for them; after a
-    /// grace, if there is one ([`shutdown`](Builder::shutdown)).
+    /// grace, if there is one ([`shutdown`](Runtime::shutdown)).
     ///
     /// A fiber of another scheduler can call this. While the inner scheduler's first worker has
     /// nothing to run, that fiber is suspended; while the inner worker is busy, it gives the outer
@@ -132,16 +130,16 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.run_with(Stealing::default, f)
     }
 
-    /// As [`run`](Builder::run), with another policy: each worker calls `policy` for its own.
+    /// As [`run`](Runtime::run), with another policy: each worker calls `policy` for its own.
     ///
     /// # Cancellation
-    /// As for [`run`](Builder::run).
+    /// As for [`run`](Runtime::run).
     ///
     /// # Errors
-    /// As for [`run`](Builder::run).
+    /// As for [`run`](Runtime::run).
     ///
     /// # Panics
-    /// As for [`run`](Builder::run).
+    /// As for [`run`](Runtime::run).
     pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
         let (plan, _attendants) = self.plan()?;
         let group = &plan.group;
@@ -189,10 +187,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.pool_with(Stealing::default)
     }
 
-    /// As [`pool`](Builder::pool), with another policy. Never waits.
+    /// As [`pool`](Runtime::pool), with another policy. Never waits.
     ///
     /// # Errors
-    /// As for [`pool`](Builder::pool).
+    /// As for [`pool`](Runtime::pool).
     pub fn pool_with<P: Policy>(self, policy: impl Fn() -> P + Send + Sync + 'static) -> io::Result<Pool>
     where
         F: 'static,
@@ -217,7 +215,7 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         Ok(pool)
     }
 
-    /// As [`pool`](Builder::pool), on threads that the caller makes: `start` is called once for
+    /// As [`pool`](Runtime::pool), on threads that the caller makes: `start` is called once for
     /// each worker, in order, and has a thread call its [`run`](WorkerThread::run). Never waits: a
     /// worker takes part from when a thread runs it.
     ///
@@ -229,10 +227,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
     /// # Examples
     ///
     /// ```
-    /// use segue_sched::Builder;
+    /// use segue_sched::Runtime;
     ///
     /// std::thread::scope(|threads| {
-    ///     let pool = Builder::new().workers(2).pool_on(|worker| {
+    ///     let pool = Runtime::new().workers(2).pool_on(|worker| {
     ///         threads.spawn(|| worker.run());
     ///         Ok(())
     ///     });
@@ -277,10 +275,10 @@ impl<F: MakePark + Send + Sync> Builder<F> {
         self.driven_with(Fifo::default(), wake)
     }
 
-    /// As [`driven`](Builder::driven), with another policy. Never waits.
+    /// As [`driven`](Runtime::driven), with another policy. Never waits.
     ///
     /// # Errors
-    /// As for [`driven`](Builder::driven).
+    /// As for [`driven`](Runtime::driven).
     pub fn driven_with(self, policy: impl Policy, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Driven>
     where
         F::Park: 'static,

@@ -89,7 +89,7 @@ const MOST_NAMES: usize = 64;
 
 /// How a scheduler ends: with a grace, then cancellation, then a deadline.
 ///
-/// A shutdown begins when the first fiber of a [`run`](crate::Builder::run) has ended, by its
+/// A shutdown begins when the first fiber of a [`run`](crate::Runtime::run) has ended, by its
 /// return or a panic; when a [`Pool`](crate::Pool) or [`Driven`](crate::Driven) is dropped; or when
 /// somebody calls [`Handle::shutdown`](crate::Handle::shutdown), because of a signal for instance.
 ///
@@ -113,11 +113,11 @@ const MOST_NAMES: usize = 64;
 ///
 /// ```
 /// use segue_core::{Either, after, finishing_source, spawn};
-/// use segue_sched::{Builder, Shutdown};
+/// use segue_sched::{Runtime, Shutdown};
 /// use std::time::Duration;
 ///
 /// let shutdown = Shutdown::new().grace(Duration::from_secs(10)).deadline(Duration::from_secs(5)).exit_status(1);
-/// let server = Builder::new().workers(1).shutdown(shutdown).run(|| {
+/// let server = Runtime::new().workers(1).shutdown(shutdown).run(|| {
 ///     spawn(|| {
 ///         let mut served = 0;
 ///         while let Ok(Either::Left(())) = after(Duration::from_millis(1)).or(finishing_source()).wait() {
@@ -161,7 +161,7 @@ impl Shutdown {
     /// the report may come so much later.
     ///
     /// For reports of fibers that compute the process handles SIGURG, as for a
-    /// [monitor](crate::Builder::monitor).
+    /// [monitor](crate::Runtime::monitor).
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self

@@ -42,7 +42,7 @@ use segue_core::{Fiber, WaitsFor};
 /// ```
 /// use std::rc::Rc;
 ///
-/// let length = segue_sched::Builder::new().workers(2).run(|| {
+/// let length = segue_sched::Runtime::new().workers(2).run(|| {
 ///     let path = Rc::new(std::env::temp_dir());
 ///     segue_sched::blocking_here(|| path.metadata().map(|found| found.len()))
 /// });

@@ -45,7 +45,7 @@ use segue_core::{Cancelled, Fiber};
 ///     }
 ///     Ok(sum)
 /// }
-/// let pool = segue_sched::Builder::new().workers(1).pool().unwrap();
+/// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
 /// assert_eq!(pool.run(|| sum(&[1; 10_000])), Ok(Ok(10_000)));
 /// ```
 #[inline]

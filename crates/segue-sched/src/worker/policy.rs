@@ -74,7 +74,7 @@ use std::time::Duration;
 ///     }
 /// }
 ///
-/// let sum = segue_sched::Builder::new().run_with(Lifo::default, || {
+/// let sum = segue_sched::Runtime::new().run_with(Lifo::default, || {
 ///     let fibers: Vec<_> = (0..10).map(|n| segue_core::spawn(move || n)).collect();
 ///     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
 /// });

@@ -9,7 +9,7 @@ use segue_core::{
     WaitQueue, WaitsFor, after, check, preemption_point, scope, shield, sleep, spawn, timeout, yield_now,
 };
 use segue_sched::{
-    Builder, ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Shutdown, Sim, StuckWorker,
+    ByDeadline, Explore, Fair, Fifo, Handle, Hierarchical, Policy, Pool, Runtime, Shutdown, Sim, StuckWorker,
     Survivors, Verdict, checkpoint, join, join_context, move_to, par::prelude::*, try_join,
 };
 use std::pin::pin;
@@ -64,8 +64,8 @@ fn run_simulated(foreign: Foreign) -> u64 {
 }
 
 /// Runs a scheduler with this hook.
-fn hooked(hook: fn(Builder) -> Builder) -> u64 {
-    let seven = hook(Builder::new().workers(1)).run(|| {
+fn hooked(hook: fn(Runtime) -> Runtime) -> u64 {
+    let seven = hook(Runtime::new().workers(1)).run(|| {
         for _ in 0..5 {
             sleep(Duration::from_millis(1)).unwrap();
         }
@@ -93,7 +93,7 @@ fn wake_another() {
 /// A scheduler that its caller drives, and which is told from outside of its polls.
 fn driven(spawns: impl FnOnce(&mut segue_sched::Driven) -> segue_core::JoinHandle<u64>) -> u64 {
     crate::table::disarm();
-    let mut driven = Builder::new().workers(1).driven(act).unwrap();
+    let mut driven = Runtime::new().workers(1).driven(act).unwrap();
     crate::table::arm();
     let handle = spawns(&mut driven);
     let woken = Arc::new(Counts::default());
@@ -109,7 +109,7 @@ fn driven(spawns: impl FnOnce(&mut segue_sched::Driven) -> segue_core::JoinHandl
 fn driven_with(foreign: Foreign) -> u64 {
     acts_in(foreign);
     let park = || Ok(ActingPark::default());
-    let mut driven = Builder::new().workers(1).park(park).driven_with(Acting::<false>::default(), || ()).unwrap();
+    let mut driven = Runtime::new().workers(1).park(park).driven_with(Acting::<false>::default(), || ()).unwrap();
     let handle = driven.start(|| yield_now().map(|()| RIGHT).unwrap()).unwrap();
     while !handle.is_finished() {
         let _ = driven.poll();
@@ -128,7 +128,7 @@ fn visit() -> u64 {
                 *there.lock().unwrap() = Handle::current();
                 until(|| over.load(SeqCst));
             };
-            Builder::new().workers(1).run_with(Fifo::default, stays).unwrap();
+            Runtime::new().workers(1).run_with(Fifo::default, stays).unwrap();
         });
         until(|| there.lock().unwrap().is_some());
         let handle = there.lock().unwrap().take().expect("just seen");
@@ -145,7 +145,7 @@ fn until(it_is_so: impl Fn() -> bool) {
 }
 
 fn pool() -> Pool {
-    Builder::new().workers(1).pool().unwrap()
+    Runtime::new().workers(1).pool().unwrap()
 }
 
 fn clock() -> Instant {
@@ -155,7 +155,7 @@ fn clock() -> Instant {
 
 /// Runs a scheduler with a policy that looks at the clock.
 fn clocked<P: Policy>(policy: impl Fn() -> P + Send + Sync) -> u64 {
-    Builder::new().workers(1).run_with(policy, || spawn(|| RIGHT).join()).unwrap().unwrap()
+    Runtime::new().workers(1).run_with(policy, || spawn(|| RIGHT).join()).unwrap().unwrap()
 }
 
 /// A fiber that blocks its worker until the monitor has told.
@@ -165,7 +165,7 @@ fn stuck() -> u64 {
         act();
         let _ = tell.send(RIGHT);
     };
-    Builder::new().workers(1).monitor(Duration::from_millis(1)).on_stuck(hook).run(|| told.recv().unwrap()).unwrap()
+    Runtime::new().workers(1).monitor(Duration::from_millis(1)).on_stuck(hook).run(|| told.recv().unwrap()).unwrap()
 }
 
 /// A fiber that stays until the shutdown has told that it does.
@@ -176,7 +176,7 @@ fn survived() -> u64 {
         let _ = tell.send(RIGHT);
     };
     let shutdown = Shutdown::new().deadline(Duration::from_millis(1)).on_survivors(hook);
-    let run = Builder::new().workers(1).shutdown(shutdown).run(|| {
+    let run = Runtime::new().workers(1).shutdown(shutdown).run(|| {
         Handle::current().unwrap().shutdown();
         loop {
             if let Ok(told) = told.try_recv() {
@@ -231,14 +231,14 @@ pub static ROWS: &[Row] = &[
             act();
             Fifo::default()
         };
-        Builder::new().workers(1).run_with(policy, || RIGHT).unwrap()
+        Runtime::new().workers(1).run_with(policy, || RIGHT).unwrap()
     }),
     thread("what makes the park of a run", Captured, || {
         let park = || {
             act();
             Ok(ActingPark::default())
         };
-        Builder::new().workers(1).park(park).run(|| RIGHT).unwrap()
+        Runtime::new().workers(1).park(park).run(|| RIGHT).unwrap()
     }),
     thread("Park::unparker, in a run", Refused(RUN), || run(Foreign::Unparker)),
     thread("Park::enter, in a run", Apart, || run(Foreign::Enter)),
@@ -252,11 +252,11 @@ pub static ROWS: &[Row] = &[
     fiber("Park::leave, in a run in a fiber", Apart, || run(Foreign::Leave)),
     fiber("Policy::pop, in a run in a fiber", Apart, || run(Foreign::Pop)),
     fiber("a policy's end, in a run in a fiber", Refused(RUN), || run(Foreign::EndOfPolicy)),
-    thread("the first fiber of a run", Apart, || Builder::new().workers(1).run(acts).unwrap()),
-    thread("Builder::on_thread_start", Refused(HOOK), || hooked(|b| b.on_thread_start(|_| act()))),
-    thread("Builder::on_thread_stop", Refused(HOOK), || hooked(|b| b.on_thread_stop(|_| act()))),
-    thread("Builder::on_park", Apart, || hooked(|b| b.on_park(|_| act()))),
-    thread("Builder::on_unpark", Apart, || hooked(|b| b.on_unpark(|_| act()))),
+    thread("the first fiber of a run", Apart, || Runtime::new().workers(1).run(acts).unwrap()),
+    thread("Runtime::on_thread_start", Refused(HOOK), || hooked(|b| b.on_thread_start(|_| act()))),
+    thread("Runtime::on_thread_stop", Refused(HOOK), || hooked(|b| b.on_thread_stop(|_| act()))),
+    thread("Runtime::on_park", Apart, || hooked(|b| b.on_park(|_| act()))),
+    thread("Runtime::on_unpark", Apart, || hooked(|b| b.on_unpark(|_| act()))),
     fiber("what wakes a driven scheduler, by Driven::spawn", Refused(UNPARK), || {
         driven(|driven| driven.spawn(|| RIGHT))
     }),
@@ -299,7 +299,7 @@ pub static ROWS: &[Row] = &[
         RIGHT
     }),
     fiber("what starts the threads of a pool", Refused("the start of a pool"), || {
-        let pool = Builder::new().workers(1).pool_on(|worker| {
+        let pool = Runtime::new().workers(1).pool_on(|worker| {
             act();
             drop(std::thread::spawn(|| worker.run()));
             Ok(())

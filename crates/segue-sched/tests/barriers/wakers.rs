@@ -12,7 +12,7 @@ use segue_core::{
     CancelToken, Guard, JoinHandle, Operation, Scope, SourceFuture, Trigger, WaitQueue, Waitable, WaitsFor, after, at,
     check, deadline, is_cancelled, now, scope, shield, spawn, timeout, wait_future, yield_now,
 };
-use segue_sched::{Builder, Driven, Hosted, hosted, move_to};
+use segue_sched::{Driven, Hosted, Runtime, hosted, move_to};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -183,7 +183,7 @@ thread_local!(static DRIVEN: RefCell<Option<Driven>> = const { RefCell::new(None
 /// wakes that one. Nothing if it was cancelled before.
 fn visited<T>(body: impl FnOnce(&Scope<'_, '_>) -> T) -> Option<T> {
     disarm();
-    let driven = Builder::new().workers(1).driven(act).unwrap();
+    let driven = Runtime::new().workers(1).driven(act).unwrap();
     let there = driven.handle();
     DRIVEN.set(Some(driven));
     let (visitors, over) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
@@ -319,7 +319,7 @@ fn fired_timeout() -> u64 {
 /// The timers of a scheduler that ends tell those who wait for them.
 fn closed_timers() -> u64 {
     let mut future = None;
-    let run = Builder::new().workers(1).run(|| {
+    let run = Runtime::new().workers(1).run(|| {
         let mut waits = Box::pin(at(Some(now() + LONG)).into_future());
         assert!(poll(waits.as_mut(), &waker()).is_none());
         future = Some(waits);

@@ -7,7 +7,7 @@ use crate::common::{Meet, in_child};
 use segue_core::{scope, shield, sleep, wait_future, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, perform, try_perform};
 use segue_fiber::{Generator, generator};
-use segue_sched::{Builder, Fifo, Handle, Polled, hosted, join, move_to};
+use segue_sched::{Fifo, Handle, Polled, Runtime, hosted, join, move_to};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -39,14 +39,14 @@ fn kept() -> Continuation<'static, u64, u64> {
 /// Calls `body` in a fiber of a scheduler of one worker, with a handle of one that runs in another
 /// fiber of the same thread.
 fn nested(body: impl FnOnce(&Handle) + Send) {
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             let (send, receive) = std::sync::mpsc::channel();
             let over = &Meet::new();
             scope(|s| {
                 s.spawn(move || {
-                    let inner = Builder::new().workers(1).run_with(Fifo::default, || {
+                    let inner = Runtime::new().workers(1).run_with(Fifo::default, || {
                         send.send(Handle::current().unwrap()).unwrap();
                         over.wait().unwrap();
                     });
@@ -111,7 +111,7 @@ fn a_generator_goes_on_under_the_scheduler_of_its_consumer() {
 #[test]
 fn a_join_can_not_be_captured() {
     let end = in_child("a_join_can_not_be_captured", || {
-        Builder::new()
+        Runtime::new()
             .workers(1)
             .run_with(Fifo::default, || {
                 let outcome = scope(|_| {
@@ -144,7 +144,7 @@ fn a_join_can_not_be_captured() {
 #[test]
 fn polls_of_a_driven_scheduler_run_outside_of_handlers() {
     let end = in_child("polls_of_a_driven_scheduler_run_outside_of_handlers", || {
-        let mut fibers = Builder::new().driven(|| ()).unwrap();
+        let mut fibers = Runtime::new().driven(|| ()).unwrap();
         let spawned = fibers.spawn(|| try_perform(Keep).is_err());
         let last = Handler::new().answer(|_: Keep| 1).on(|_: Other, k| k.resume(())).handle(|| {
             let started = fibers.start(|| try_perform(Keep).is_err() && try_perform(Other).is_err()).unwrap();
@@ -175,7 +175,7 @@ fn what_was_captured_in_a_context_goes_on_in_a_fiber_at_the_same_address() {
 
 #[test]
 fn what_was_captured_in_a_context_goes_on_in_a_later_run() {
-    let run = |f: fn() -> u64| Builder::new().workers(1).run_with(Fifo::default, f).unwrap();
+    let run = |f: fn() -> u64| Runtime::new().workers(1).run_with(Fifo::default, f).unwrap();
     assert_eq!(run(|| keeping(|| shield(|| perform(Keep)))), 0);
     assert_eq!(run(go_on_in_another_fiber), 1);
 }

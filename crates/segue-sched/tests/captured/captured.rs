@@ -8,7 +8,7 @@
 use crate::common::{End, Meet, in_child};
 use segue_core::{Either, WaitQueue, Waitable, WaitsFor, scope, shield, spawn, timeout, wait_future, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, Unhandled, perform};
-use segue_sched::{Builder, Fifo, Handle, Hosted, blocking_here, hosted, move_to};
+use segue_sched::{Fifo, Handle, Hosted, Runtime, blocking_here, hosted, move_to};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -64,7 +64,7 @@ fn assert_unhandled(payload: &(dyn std::any::Any + Send), by: &str) {
 fn fibers_of_a_scope_that_was_captured_and_forgotten_end_with_their_scheduler() {
     let seen = Arc::new(AtomicUsize::new(0));
     let child = Arc::clone(&seen);
-    let run = Builder::new().workers(1).run(|| {
+    let run = Runtime::new().workers(1).run(|| {
         let fiber = spawn(|| {
             keep(move || {
                 scope(|s| {
@@ -90,7 +90,7 @@ fn fibers_of_a_scope_that_was_captured_and_forgotten_end_with_their_scheduler() 
 
 #[test]
 fn what_was_captured_in_a_timeout_goes_on_in_another_fiber() {
-    let answer = Builder::new().workers(1).run(|| {
+    let answer = Runtime::new().workers(1).run(|| {
         spawn(|| keep(|| timeout(Duration::from_secs(1000), || perform(Ask)))).join().unwrap();
         spawn(|| kept().resume(7)).join().unwrap()
     });
@@ -146,14 +146,14 @@ fn a_poll_that_goes_on_in_another_fiber_is_repeated_there() {
     };
     // To a fiber of a worker, and to a plain thread.
     poll_once(hosted(move || keep(waits))).unwrap();
-    assert_eq!(Builder::new().workers(1).run(|| [kept().resume(1), kept().resume(1)]).unwrap(), [0, 3]);
+    assert_eq!(Runtime::new().workers(1).run(|| [kept().resume(1), kept().resume(1)]).unwrap(), [0, 3]);
     poll_once(hosted(move || keep(waits))).unwrap();
     assert_eq!([kept().resume(1), kept().resume(1)], [0, 3]);
 }
 
 #[test]
 fn nothing_is_captured_where_a_fiber_runs_as_a_plain_thread() {
-    let run = Builder::new().workers(1).run(|| {
+    let run = Runtime::new().workers(1).run(|| {
         let captured = catch_unwind(|| keep(|| blocking_here(|| perform(Ask))));
         assert_unhandled(&*captured.unwrap_err(), "a call that ");
     });
@@ -162,11 +162,11 @@ fn nothing_is_captured_where_a_fiber_runs_as_a_plain_thread() {
 
 #[test]
 fn nothing_is_captured_on_a_visit_to_another_scheduler() {
-    let run = Builder::new().workers(1).run_with(Fifo::default, || {
+    let run = Runtime::new().workers(1).run_with(Fifo::default, || {
         let (inner, over) = (Meet::new(), Meet::<()>::new());
         scope(|s| {
             s.spawn(|| {
-                let nested = Builder::new().workers(1).run_with(Fifo::default, || {
+                let nested = Runtime::new().workers(1).run_with(Fifo::default, || {
                     inner.put(Handle::current().unwrap());
                     let _ = over.wait();
                 });
@@ -255,7 +255,7 @@ fn a_poll_that_goes_on_in_another_poll_of_the_task_knows_its_waker() {
 #[test]
 fn what_wakes_a_worker_is_not_captured() {
     let end = in_child("what_wakes_a_worker_is_not_captured", || {
-        let fibers = Builder::new().driven(|| _ = perform(Ask)).unwrap();
+        let fibers = Runtime::new().driven(|| _ = perform(Ask)).unwrap();
         keep(move || {
             drop(fibers.spawn(|| ()));
             1

@@ -10,7 +10,7 @@ use segue_core::{
 };
 use segue_fiber::effect::{Continuation, Effect, Handler, perform};
 use segue_fiber::{Generator, generator};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Fifo, Runtime, Sim};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -371,10 +371,10 @@ fn a_timeout_that_outlives_its_scheduler_passes_all_the_same() {
         let next = || elements.borrow_mut().next();
         let first = match simulated {
             true => Sim::new(1).run(next).unwrap(),
-            false => Builder::new().workers(1).run_with(Fifo::default, next).unwrap(),
+            false => Runtime::new().workers(1).run_with(Fifo::default, next).unwrap(),
         };
         assert_eq!(first, Some(false));
-        assert_eq!(Builder::new().workers(1).run_with(Fifo::default, next).unwrap(), Some(true));
+        assert_eq!(Runtime::new().workers(1).run_with(Fifo::default, next).unwrap(), Some(true));
     }
 }
 

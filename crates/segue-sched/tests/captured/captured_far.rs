@@ -7,7 +7,7 @@
 #![cfg(not(feature = "threads"))]
 
 use segue_core::{CancelToken, after, is_cancelled, scope, shield, spawn, timeout};
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use segue_sched::fiber::{Generator, Yielder, generator};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -89,7 +89,7 @@ fn cancellations_race_with_what_leaves_and_comes_back() {
                 }
             })
         };
-        let run = Builder::new().workers(1).run(|| {
+        let run = Runtime::new().workers(1).run(|| {
             let mut elements = gives_from_inside(&inner);
             start.wait();
             // Each element is a move out of what is around, and back into it.
@@ -111,7 +111,7 @@ fn cancellations_race_with_what_leaves_and_comes_back() {
 #[test]
 fn ten_thousand_moves_leave_nothing_behind() {
     let ended = AtomicUsize::new(0);
-    let run = Builder::new().workers(1).run(|| {
+    let run = Runtime::new().workers(1).run(|| {
         let token = CancelToken::new();
         let mut elements = gives_from_inside(&token);
         for n in 0..10_000 {

@@ -7,7 +7,7 @@ pub mod gangs;
 
 use gangs::Gangs;
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
-use segue_sched::{Builder, ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Policy, Pool, RoundRobin, Sim, Stealing};
+use segue_sched::{ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Policy, Pool, RoundRobin, Runtime, Sim, Stealing};
 use std::fmt;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
@@ -51,15 +51,15 @@ pub fn on_real_schedulers(body: impl Fn() + Send + Sync) {
 fn really(body: &(dyn Fn() + Send + Sync)) {
     for workers in [1, 2] {
         println!("on {workers} workers, first in first out");
-        Builder::new().workers(workers).run_with(Fifo::default, body).unwrap();
+        Runtime::new().workers(workers).run_with(Fifo::default, body).unwrap();
         println!("on {workers} workers that steal");
-        Builder::new().workers(workers).run(body).unwrap();
+        Runtime::new().workers(workers).run(body).unwrap();
         println!("in a pool of {workers}");
         pool(workers).run(body).unwrap();
     }
     for (name, make) in other_policies() {
         println!("on 2 workers, {name}");
-        Builder::new().workers(2).run_with(make, body).unwrap();
+        Runtime::new().workers(2).run_with(make, body).unwrap();
     }
 }
 
@@ -94,7 +94,7 @@ pub fn everywhere_and_on_threads(body: impl Fn() + Send + Sync) {
 
 /// A pool whose workers steal.
 pub fn pool(workers: usize) -> Pool {
-    Builder::new().workers(workers).pool().unwrap()
+    Runtime::new().workers(workers).pool().unwrap()
 }
 
 /// Room for one value, which one side puts and any number of others wait for.

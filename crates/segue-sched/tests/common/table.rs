@@ -17,7 +17,7 @@ use segue_core::scheduling::{Job, Park, PreemptionPoints, Unpark, WaitPark};
 use segue_core::{CancelToken, Fiber, spawn, timeout};
 use segue_sched::fiber::effect::{Continuation, Effect, Handler, Unhandled, perform, try_perform};
 use segue_sched::fiber::{Generator, Yielder, generator};
-use segue_sched::{Builder, Fifo, Goes, Idle, Policy, Seat, Started, Task, Why, hosted};
+use segue_sched::{Fifo, Goes, Idle, Policy, Runtime, Seat, Started, Task, Why, hosted};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -683,6 +683,6 @@ impl Drop for ActingPark {
 
 /// Runs `f` as the first fiber of a scheduler with one worker, which is the calling thread.
 pub fn scheduler<const SIMULATES: bool, T>(f: impl FnOnce() -> T) -> T {
-    let builder = Builder::new().workers(1).park(|| Ok(ActingPark::default()));
+    let builder = Runtime::new().workers(1).park(|| Ok(ActingPark::default()));
     builder.run_with(Acting::<SIMULATES>::default, f).unwrap()
 }

@@ -9,7 +9,7 @@ use crate::common::{Meet, everywhere};
 use segue_core::{CancelToken, Cancelled, check, scope, sleep, spawn, timeout, yield_now};
 use segue_fiber::effect::{Continuation, Effect, Handler, perform, try_perform};
 use segue_fiber::{Yielder, generator, leaked_stacks, region};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Fifo, Runtime, Sim};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -83,7 +83,7 @@ fn a_fiber_starts_without_the_handlers_of_who_spawned_it() {
             assert_eq!(perform(Ask), 1);
             assert!(spawn(|| try_perform(Ask).is_err()).join().unwrap());
             // And a scheduler inside of a handler is outside of it.
-            let inner = Builder::new().workers(1).run(|| {
+            let inner = Runtime::new().workers(1).run(|| {
                 spawn(|| yield_now().unwrap()).join().unwrap();
                 try_perform(Ask).is_err()
             });
@@ -169,7 +169,7 @@ fn an_element_is_not_given_across_a_fiber() {
     everywhere(|| {
         region(|region| {
             let mut through = region.generator(|y: &Yielder<u32>| {
-                let refused = Builder::new()
+                let refused = Runtime::new()
                     .workers(1)
                     .run(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| y.give(1))).is_err());
                 assert!(refused.unwrap());
@@ -201,7 +201,7 @@ fn a_perform_inside_of_a_scope_is_resumed_there() {
 #[test]
 fn a_computation_goes_on_in_a_scope_of_its_own_inside_of_another() {
     thread_local!(static KEPT: Cell<Option<Continuation<'static, u64, u64>>> = const { Cell::new(None) });
-    let sum = Builder::new().workers(1).run_with(Fifo::default, || {
+    let sum = Runtime::new().workers(1).run_with(Fifo::default, || {
         scope(|s| {
             drop(s.spawn(|| {
                 Handler::stored()
@@ -227,7 +227,7 @@ fn a_shielded_scope_in_a_handled_computation_is_not_cancelled_with_its_runtime()
     let (began_inside, finished_inside) = (Arc::clone(&began), Arc::clone(&finished));
     let over = Arc::new(Meet::new());
     let told = Arc::clone(&over);
-    let run = Builder::new().workers(1).run_with(Fifo::default, || {
+    let run = Runtime::new().workers(1).run_with(Fifo::default, || {
         // Says that the run is cancelled.
         drop(spawn(move || {
             assert!(Meet::<()>::new().wait().is_err());

@@ -4,7 +4,7 @@
 use segue_core::{blocking, scope, spawn};
 use segue_fiber::effect::{Effect, Handler, SharedHandler, Unhandled, perform, try_perform};
 use segue_fiber::generator;
-use segue_sched::{Builder, Sim, join};
+use segue_sched::{Runtime, Sim, join};
 use std::cell::RefCell;
 use std::panic::catch_unwind;
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ fn count(n: u64) {
 
 #[test]
 fn halves_of_joins_perform_on_whatever_worker_they_run() {
-    let pool = Builder::new().workers(2).pool().unwrap();
+    let pool = Runtime::new().workers(2).pool().unwrap();
     let (sum, threads) = (AtomicU64::new(0), Mutex::new(vec![]));
     // Until two threads were seen; a half is stolen soon.
     for round in 1.. {

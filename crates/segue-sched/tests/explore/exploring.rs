@@ -497,5 +497,5 @@ fn points_do_nothing_where_nobody_explores() {
         order.into_inner().unwrap()
     });
     assert!([vec![1, 2, 3], vec![3, 1, 2]].contains(&run.unwrap()));
-    segue_sched::Builder::new().workers(1).run(|| spawn(preemption_point).join().unwrap()).unwrap();
+    segue_sched::Runtime::new().workers(1).run(|| spawn(preemption_point).join().unwrap()).unwrap();
 }

@@ -136,6 +136,6 @@ fn an_exploration_can_have_work_outside() {
 #[test]
 fn elsewhere_it_has_no_effect() {
     drop(outside_work());
-    let worker = segue_sched::Builder::new().workers(1);
+    let worker = segue_sched::Runtime::new().workers(1);
     worker.run(|| drop((outside_work(), sleep(Duration::from_millis(1))))).unwrap();
 }

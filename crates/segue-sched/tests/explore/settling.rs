@@ -3,7 +3,7 @@
 
 use crate::common::Meet;
 use segue_core::{CancelToken, now, outside_work, scope, shield, sleep, spawn, timeout, yield_now};
-use segue_sched::{Builder, Explore, Sim, settle};
+use segue_sched::{Explore, Runtime, Sim, settle};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -138,8 +138,8 @@ fn elsewhere_it_is_refused() {
     };
     let settles = || drop(settle());
     refused(&settles);
-    Builder::new().workers(1).run(|| refused(&settles)).unwrap();
+    Runtime::new().workers(1).run(|| refused(&settles)).unwrap();
     // Not even a scheduler within one.
-    Sim::new(1).run(|| Builder::new().workers(1).run(|| refused(&settles)).unwrap()).unwrap();
+    Sim::new(1).run(|| Runtime::new().workers(1).run(|| refused(&settles)).unwrap()).unwrap();
     Sim::new(1).run(|| settle().unwrap()).unwrap();
 }

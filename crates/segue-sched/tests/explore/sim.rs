@@ -3,7 +3,7 @@
 //! with names and places.
 
 use crate::common::{Meet, in_child};
-use segue_core::{Builder as Spawn, now, random, scope, shield, sleep, spawn, yield_now};
+use segue_core::{Builder, now, random, scope, shield, sleep, spawn, yield_now};
 use segue_sched::{Deadlock, Sim, join};
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -141,8 +141,8 @@ fn a_deadlock_is_reported_with_names_and_places() {
         let run = Sim::new(seed).run(|| {
             let (left, right) = (Meet::new(), Meet::new());
             scope(|s| {
-                drop(Spawn::new().name("left").spawn_in(s, || left.wait().map(|()| right.put(()))));
-                drop(Spawn::new().name("right").spawn_in(s, || right.wait().map(|()| left.put(()))));
+                drop(Builder::new().name("left").within(s).spawn(|| left.wait().map(|()| right.put(()))));
+                drop(Builder::new().name("right").within(s).spawn(|| right.wait().map(|()| left.put(()))));
             });
         });
         let deadlock: Deadlock = run.unwrap_err();
@@ -222,7 +222,7 @@ fn a_deadlock_report_has_the_stacks_of_all_fibers_if_asked_for() {
     let found = |backtraces| {
         let sim = Sim::new(3).backtraces(backtraces);
         sim.run(|| {
-            let fiber = Spawn::new().name("lonely").spawn(|| waits_for_nobody(&Meet::new()));
+            let fiber = Builder::new().name("lonely").spawn(|| waits_for_nobody(&Meet::new()));
             let _ = fiber.join();
         })
         .unwrap_err()

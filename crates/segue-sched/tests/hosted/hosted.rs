@@ -219,7 +219,7 @@ fn a_fiber_that_is_dropped_ends_first_also_where_waits_fail() {
         assert!(ended.get());
     };
     over_budget();
-    let one = segue_sched::Builder::new().workers(1);
+    let one = segue_sched::Runtime::new().workers(1);
     one.run(|| {
         over_budget();
         let (fiber, ended) = suspended();

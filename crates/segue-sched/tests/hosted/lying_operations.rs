@@ -4,7 +4,7 @@
 
 use crate::common::in_child;
 use segue_core::{Either, WaitQueue, Waitable, WaitsFor, after, sleep};
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[test]
 fn a_closure_that_waits_inside_of_a_registration_does_not_leave_its_frame_behind() {
     let end = in_child("a_closure_that_waits_inside_of_a_registration_does_not_leave_its_frame_behind", || {
-        let ended = Builder::new().workers(1).run(|| {
+        let ended = Runtime::new().workers(1).run(|| {
             let gate: Arc<WaitQueue<bool>> = Arc::new(WaitQueue::new(false));
             let foreign: WaitQueue<u32> = WaitQueue::new(0);
             let remote = Arc::clone(&gate);

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Meet, everywhere_and_on_threads, in_child, pool, scaled};
 use segue_core::{scope, shield, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim, join};
+use segue_sched::{Fifo, Runtime, Sim, join};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
@@ -76,8 +76,8 @@ fn a_join_that_is_cancelled_just_before_its_target_ends() {
             Sim::new(seed).run(round).unwrap();
         }
         for workers in [1, 2] {
-            Builder::new().workers(workers).run(|| (0..scaled(1000, 20)).for_each(|_| round())).unwrap();
-            Builder::new()
+            Runtime::new().workers(workers).run(|| (0..scaled(1000, 20)).for_each(|_| round())).unwrap();
+            Runtime::new()
                 .workers(workers)
                 .run_with(Fifo::default, || (0..scaled(1000, 20)).for_each(|_| round()))
                 .unwrap();

@@ -5,7 +5,7 @@ use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_rea
 use segue_core::scheduling::run_as_thread;
 use segue_core::{scope, shield, sleep, spawn, yield_now};
 use segue_sched::par::prelude::*;
-use segue_sched::{Builder, Plain, is_wanted, join, try_join};
+use segue_sched::{Plain, Runtime, is_wanted, join, try_join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -278,7 +278,7 @@ fn halves_open_scopes_and_detach() {
 fn an_idle_worker_takes_a_half() {
     // The first half never suspends: it ends when another worker has begun the second, or the test
     // hangs.
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run(|| {
             let begun = AtomicUsize::new(0);

@@ -5,7 +5,7 @@
 use crate::common::{pool, scaled};
 use segue_core::scheduling::Job;
 use segue_core::{no_suspend, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, ByPriority, Fifo, Goes, Policy, RoundRobin, Task, Why, join};
+use segue_sched::{ByPriority, Fifo, Goes, Policy, RoundRobin, Runtime, Task, Why, join};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::current;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn two_sleepers_get_a_child_each() {
 
 #[test]
 fn a_worker_with_many_idle_fibers_takes_a_child_at_once() {
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run_with(RoundRobin::default, || {
             scope(|s| {
@@ -72,7 +72,7 @@ fn a_worker_with_many_idle_fibers_takes_a_child_at_once() {
 
 #[test]
 fn a_fork_that_must_not_yield_gives_a_child_beside_what_was_sent() {
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run_with(RoundRobin::default, || {
             let (here, sent) = (current().id(), AtomicBool::new(false));
@@ -101,7 +101,7 @@ fn a_fork_that_must_not_yield_gives_a_child_beside_what_was_sent() {
 
 #[test]
 fn a_closure_that_a_policy_spares_to_one_sleeper_leaves_the_wish_of_another() {
-    Builder::new()
+    Runtime::new()
         .workers(3)
         .run_with(ByPriority::strict, || {
             for _ in 0..20 {
@@ -155,7 +155,7 @@ fn a_policy_that_spares_nothing_is_not_asked_at_each_turn() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let policy = || Asked(Fifo::default(), &ASKED);
     // The other worker has nothing to do all the while.
-    Builder::new().workers(2).run_with(policy, || (0..TURNS).for_each(|_| yield_now().unwrap())).unwrap();
+    Runtime::new().workers(2).run_with(policy, || (0..TURNS).for_each(|_| yield_now().unwrap())).unwrap();
     // Turns are shorter than a microsecond, unless fibers are threads.
     let asked = ASKED.load(SeqCst);
     assert!(asked < TURNS / 4, "it was asked {asked} times in {TURNS} turns");

@@ -5,7 +5,7 @@
 #![allow(clippy::vec_box, clippy::borrowed_box)] // Boxes show what is lost or doubled.
 
 use segue_core::yield_now;
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use segue_sched::par::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -26,7 +26,7 @@ fn waits_now_and_then(n: usize) {
 
 /// One worker is enough where closures wait: what comes after the block goes on in another fiber.
 fn on_workers<T: Send>(workers: usize, f: impl FnOnce() -> T + Send) {
-    Builder::new().workers(workers).run(f).unwrap();
+    Runtime::new().workers(workers).run(f).unwrap();
 }
 
 #[test]

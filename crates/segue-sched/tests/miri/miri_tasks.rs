@@ -2,7 +2,7 @@
 //! and stop at checkpoints: small, for Miri and the thread sanitizer, with the feature `threads`.
 
 use segue_core::{CancelToken, JoinError, scope, spawn_task, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Polled, checkpoint, move_to};
+use segue_sched::{Fifo, Handle, Polled, Runtime, checkpoint, move_to};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use std::thread;
 #[test]
 fn tasks_that_strangers_wake_while_their_scope_is_cancelled() {
     let (woken, ends) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run(|| {
             let wakers = Arc::new(Mutex::new(Vec::<Waker>::new()));
@@ -61,11 +61,11 @@ fn tasks_that_strangers_wake_while_their_scope_is_cancelled() {
 
 #[test]
 fn a_fiber_that_moves_to_and_fro_while_a_stranger_cancels() {
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             let home = Handle::current().unwrap();
-            let mut fibers = Builder::new().driven(|| ()).unwrap();
+            let mut fibers = Runtime::new().driven(|| ()).unwrap();
             let there = fibers.handle();
             let token = CancelToken::new();
             let (mover, canceller) = (token.clone(), token.clone());
@@ -100,7 +100,7 @@ fn a_fiber_that_moves_to_and_fro_while_a_stranger_cancels() {
 #[test]
 fn fibers_that_yield_in_place_and_stop_at_checkpoints_while_a_worker_asks_for_work() {
     let (yields, stops) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run_with(Fifo::default, || {
             scope(|s| {

@@ -151,7 +151,7 @@ fn sixteen_elements_for_each_worker_are_under_way_unless_the_loop_says_it() {
     for workers in [1, 2] {
         let under_way = UnderWay::default();
         let loops = || (0..200).into_par_iter().for_each(|_| under_way.element(100));
-        segue_sched::Builder::new().workers(workers).run(loops).unwrap();
+        segue_sched::Runtime::new().workers(workers).run(loops).unwrap();
         let most = under_way.most();
         assert!(most <= 16 * workers && (workers > 1 || most == 16), "{most} with {workers} workers");
     }
@@ -159,7 +159,7 @@ fn sixteen_elements_for_each_worker_are_under_way_unless_the_loop_says_it() {
 
 #[test]
 fn the_bound_is_the_loops_wherever_it_stands() {
-    let one = segue_sched::Builder::new().workers(1);
+    let one = segue_sched::Runtime::new().workers(1);
     let check = |name: &str, run: &dyn Fn(&UnderWay)| {
         let under_way = UnderWay::default();
         run(&under_way);
@@ -242,7 +242,7 @@ fn a_loop_with_one_seat_keeps_few_stacks() {
     let config = segue_sched::StackConfig::new().max_slots(4);
     let under_way = UnderWay::default();
     let loops = || (0..scaled(300, 30)).into_par_iter().at_most(1).for_each(|_| under_way.element(2));
-    segue_sched::Builder::new().workers(1).stacks(config).run(loops).unwrap();
+    segue_sched::Runtime::new().workers(1).stacks(config).run(loops).unwrap();
     assert_eq!(under_way.most(), 1);
 }
 

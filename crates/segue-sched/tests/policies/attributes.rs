@@ -146,7 +146,7 @@ fn a_policy_sees_the_change_when_the_fiber_becomes_ready_the_next_time() {
     }
     let notes = Arc::new(Mutex::new(Vec::new()));
     let make = || Notes(Vec::new(), Arc::clone(&notes));
-    let run = segue_sched::Builder::new().workers(1).run_with(make, || {
+    let run = segue_sched::Runtime::new().workers(1).run_with(make, || {
         let fiber = Builder::new().attribute(Kind::<0>(1)).spawn(|| {
             yield_now().unwrap();
             attributes().unwrap().set(Kind::<0>(2));
@@ -270,7 +270,7 @@ fn attributes_go_with_what_carried_them() {
             }
         };
         Sim::new(1).run(body).unwrap();
-        segue_sched::Builder::new().workers(1).run_with(Sheds::default, body).unwrap();
+        segue_sched::Runtime::new().workers(1).run_with(Sheds::default, body).unwrap();
         // Builders and handles that came to nothing.
         drop(Builder::new().attribute(Kind::<0>(1)));
     };

@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 
 use segue_core::scope;
-use segue_sched::{Builder, Fifo, Lifo, Policy};
+use segue_sched::{Fifo, Lifo, Policy, Runtime};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const BRANCHES: usize = 3;
@@ -32,7 +32,7 @@ fn walk(depth: usize, alive: &Alive) {
 /// The most that were alive at once, the root included.
 fn most_alive<P: Policy>(policy: impl Fn() -> P + Send + Sync) -> usize {
     let alive = Alive { now: 1.into(), most: 1.into() };
-    Builder::new().workers(1).run_with(policy, || walk(DEPTH, &alive)).unwrap();
+    Runtime::new().workers(1).run_with(policy, || walk(DEPTH, &alive)).unwrap();
     assert_eq!(alive.now.load(Relaxed), 0, "all have ended");
     alive.most.load(Relaxed)
 }

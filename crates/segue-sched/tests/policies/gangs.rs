@@ -5,13 +5,13 @@
 use crate::common::gangs::{GangTooLarge, Gangs};
 use crate::common::{Counted, Meet, STAND_IN, scaled};
 use segue_core::{CancelToken, scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo};
+use segue_sched::{Fifo, Runtime};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 fn run<T>(workers: usize, gangs: &Gangs, f: impl FnOnce() -> T) -> T {
-    Builder::new().workers(workers).run_with(|| gangs.policy(), f).unwrap()
+    Runtime::new().workers(workers).run_with(|| gangs.policy(), f).unwrap()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn members_that_block_for_each_other_at_each_step_get_through() {
                         .gang((0..workers).map(member))
                         .unwrap()
                         .into_iter()
-                        .for_each(|member| drop(member.spawn_in(s)));
+                        .for_each(|member| drop(member.spawn_within(s)));
                 }
             });
         });
@@ -65,7 +65,7 @@ fn members_are_on_different_workers_which_they_are_not_elsewhere() {
     });
     assert_eq!(places.len(), 3);
     // The planted case: without gangs they are on one.
-    let places = Builder::new().workers(3).run_with(Fifo::default, || {
+    let places = Runtime::new().workers(3).run_with(Fifo::default, || {
         let handles: Vec<_> = (0..3).map(|_| spawn(|| thread::current().id())).collect();
         handles.into_iter().map(|handle| handle.join().unwrap()).collect::<std::collections::HashSet<_>>()
     });
@@ -81,18 +81,18 @@ fn none_starts_before_all_are_there() {
             scope(|s| {
                 let mut parts = gangs.gang((0..2).map(|_| || assert_eq!(spawned.load(SeqCst), 2))).unwrap();
                 let last = parts.pop().unwrap();
-                parts.into_iter().for_each(|part| drop(part.spawn_in(s)));
+                parts.into_iter().for_each(|part| drop(part.spawn_within(s)));
                 spawned.store(1, SeqCst);
                 // The first has every chance to run, and may not.
                 (0..round % 5).for_each(|_| yield_now().unwrap());
                 if round % 10 == 0 {
                     // Another gang passes it, on both workers.
                     let others = gangs.gang((0..2).map(|_| || ())).unwrap();
-                    let others: Vec<_> = others.into_iter().map(|part| part.spawn_in(s)).collect();
+                    let others: Vec<_> = others.into_iter().map(|part| part.spawn_within(s)).collect();
                     others.into_iter().for_each(|part| part.join().unwrap());
                 }
                 spawned.store(2, SeqCst);
-                last.spawn_in(s);
+                last.spawn_within(s);
             });
         }
     });
@@ -120,7 +120,7 @@ fn members_may_wait_for_each_other_as_fibers_do() {
                         }
                     }
                 };
-                gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_in(s)));
+                gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_within(s)));
             });
         }
     });
@@ -147,7 +147,7 @@ fn a_member_that_ends_early_or_waits_for_others_does_not_hold_up_the_rest() {
                     }),
                 }
             };
-            gangs.gang((0..3).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_in(s)));
+            gangs.gang((0..3).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_within(s)));
             // Of these one waits, for as long as the other runs.
             let part = |n| {
                 move || match n {
@@ -158,7 +158,7 @@ fn a_member_that_ends_early_or_waits_for_others_does_not_hold_up_the_rest() {
                     }
                 }
             };
-            gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_in(s)));
+            gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_within(s)));
         });
         assert_eq!(steps.load(SeqCst), 40);
     });
@@ -240,7 +240,7 @@ fn a_cancelled_gang_ends_whether_it_has_started_or_not() {
                             cancelled.fetch_add(usize::from(meet.wait().is_err()), SeqCst);
                         }
                     };
-                    gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_in(s)));
+                    gangs.gang((0..2).map(part)).unwrap().into_iter().for_each(|part| drop(part.spawn_within(s)));
                     while !cancel_first && started.load(SeqCst) < 2 {
                         yield_now().unwrap();
                     }
@@ -265,7 +265,7 @@ fn a_scheduler_ends_with_gangs_in_every_state() {
     for round in 0..scaled(200, 20) {
         let gangs = Gangs::new();
         let made = gangs.clone();
-        let pool = Builder::new().workers(2).pool_with(move || made.policy()).unwrap();
+        let pool = Runtime::new().workers(2).pool_with(move || made.policy()).unwrap();
         pool.run(|| {
             for n in 0..5 {
                 let parts = gangs.gang((0..2).map(|k| {
@@ -328,7 +328,7 @@ fn closures_of_a_gang_are_dropped_once() {
                 }
             };
             let mut parts = gangs.gang((0..2).map(part)).unwrap();
-            parts.pop().unwrap().spawn_in(s);
+            parts.pop().unwrap().spawn_within(s);
         });
     });
     assert_eq!((dropped.into_inner(), ran.into_inner().unwrap()), (2, 1));

@@ -201,7 +201,7 @@ fn agrees<P: Policy>(make: impl Fn() -> P + Sync, next: Next) {
     for seed in 0..scaled(60, 20) as u64 {
         println!("seed {seed}");
         let policy = || Observed::new(make(), seed, next);
-        segue_sched::Builder::new().workers(1).run_with(policy, || program(seed)).unwrap();
+        segue_sched::Runtime::new().workers(1).run_with(policy, || program(seed)).unwrap();
     }
     let (turns, spares) = COUNTS.get();
     println!("{turns} turns, {spares} spares");
@@ -372,7 +372,7 @@ fn shares_are_kept<P: Policy>(make: impl Fn() -> P + Sync) {
     for seed in 0..scaled(40, 10) as u64 {
         println!("seed {seed}");
         TURNS.take();
-        segue_sched::Builder::new().workers(1).run_with(&make, || program(seed)).unwrap();
+        segue_sched::Runtime::new().workers(1).run_with(&make, || program(seed)).unwrap();
         let (turns, of_two) = divided();
         (all, contested) = (all + turns, contested + of_two);
     }

@@ -4,8 +4,8 @@
 
 use crate::common::{Counted, Meet, STAND_IN, in_child, scaled};
 use segue_core::scheduling::Job;
-use segue_core::{Attribute, Builder as Spawn, scope, spawn, yield_now};
-use segue_sched::{Builder, ByPriority, Fifo, Goes, Idle, Policy, Priority, Seat, Task, Why, join};
+use segue_core::{Attribute, Builder, scope, spawn, yield_now};
+use segue_sched::{ByPriority, Fifo, Goes, Idle, Policy, Priority, Runtime, Seat, Task, Why, join};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -61,7 +61,7 @@ fn a_policy_that_forgets_a_fiber_ends_the_process() {
         }
     }
     let end = in_child("a_policy_that_forgets_a_fiber_ends_the_process", || {
-        let _ = Builder::new().workers(1).run_with(Forgets::default, yield_now);
+        let _ = Runtime::new().workers(1).run_with(Forgets::default, yield_now);
     });
     end.assert_aborted("it forgot them");
 }
@@ -70,7 +70,7 @@ fn a_policy_that_forgets_a_fiber_ends_the_process() {
 fn a_policy_that_sends_to_a_worker_that_is_not_there_ends_the_process() {
     let end = in_child("a_policy_that_sends_to_a_worker_that_is_not_there_ends_the_process", || {
         let _ =
-            Builder::new().workers(2).run_with(Sends::default, || Spawn::new().attribute(To(2)).spawn(|| ()).join());
+            Runtime::new().workers(2).run_with(Sends::default, || Builder::new().attribute(To(2)).spawn(|| ()).join());
     });
     end.assert_aborted("to worker 2 of 2");
 }
@@ -78,9 +78,9 @@ fn a_policy_that_sends_to_a_worker_that_is_not_there_ends_the_process() {
 #[test]
 fn every_worker_can_send_to_every_worker() {
     const WORKERS: usize = 3;
-    let run = Builder::new().workers(WORKERS).run_with(Sends::default, || {
+    let run = Runtime::new().workers(WORKERS).run_with(Sends::default, || {
         let place = || thread::current().id();
-        let go = |worker| Spawn::new().attribute(To(worker));
+        let go = |worker| Builder::new().attribute(To(worker));
         let places: Vec<_> = (0..WORKERS).map(|worker| go(worker).spawn(place).join().unwrap()).collect();
         for from in 0..WORKERS {
             for (to, place_of) in places.iter().enumerate() {
@@ -107,10 +107,10 @@ fn a_closure_that_is_sent_to_a_worker_which_forks_gets_a_turn() {
             join(|| deep(n - 1, until), || deep(n - 1, until));
         }
     }
-    let run = Builder::new().workers(2).run_with(Sends::default, || {
+    let run = Runtime::new().workers(2).run_with(Sends::default, || {
         let (started, came) = (AtomicBool::new(false), AtomicBool::new(false));
         scope(|s| {
-            Spawn::new().attribute(To(1)).spawn_in(s, || {
+            Builder::new().attribute(To(1)).within(s).spawn(|| {
                 started.store(true, SeqCst);
                 // For ever, if nobody came.
                 while !came.load(SeqCst) {
@@ -120,7 +120,7 @@ fn a_closure_that_is_sent_to_a_worker_which_forks_gets_a_turn() {
             while !started.load(SeqCst) {
                 yield_now().unwrap();
             }
-            Spawn::new().attribute(To(1)).spawn_in(s, || came.store(true, SeqCst));
+            Builder::new().attribute(To(1)).within(s).spawn(|| came.store(true, SeqCst));
         });
     });
     run.unwrap();
@@ -132,13 +132,13 @@ fn what_was_sent_is_run_or_dropped_when_a_scheduler_ends() {
     let ran = Arc::new(AtomicUsize::new(0));
     let (mut made, mut cut) = (0, 0);
     for round in 0..scaled(300, 20) {
-        let pool = Builder::new().workers(2).pool_with(Sends::default).unwrap();
+        let pool = Runtime::new().workers(2).pool_with(Sends::default).unwrap();
         let before = ran.load(SeqCst);
         pool.run(|| {
             for n in 0..20 {
                 let (counted, ran) = (Counted(&DROPPED), Arc::clone(&ran));
                 made += 1;
-                Spawn::new().attribute(To(n % 2)).spawn(move || {
+                Builder::new().attribute(To(n % 2)).spawn(move || {
                     let _counted = counted;
                     ran.fetch_add(1, SeqCst);
                 });
@@ -238,7 +238,7 @@ fn a_policy_can_hold_fibers_back_for_a_time() {
     for workers in [1, 2] {
         let gate = Arc::new(Gate { time: Some(Duration::from_micros(500)), ..Gate::default() });
         let make = || Holds::new(&gate, Idle::Hold);
-        Builder::new().workers(workers).run_with(make, || resumed(scaled(20, 5))).unwrap();
+        Runtime::new().workers(workers).run_with(make, || resumed(scaled(20, 5))).unwrap();
         assert!(gate.held.load(SeqCst) >= scaled(20, 5));
         // It slept meanwhile and did not look all the time.
         assert!(gate.asked.load(SeqCst) < 1_000, "{}", gate.asked.load(SeqCst));
@@ -250,7 +250,7 @@ fn a_policy_can_look_all_the_time() {
     for workers in [1, 2] {
         let gate = Arc::new(Gate { time: Some(Duration::from_micros(500)), ..Gate::default() });
         let make = || Holds::new(&gate, |_| Idle::Spin);
-        Builder::new().workers(workers).run_with(make, || resumed(scaled(20, 5))).unwrap();
+        Runtime::new().workers(workers).run_with(make, || resumed(scaled(20, 5))).unwrap();
         assert!(gate.asked.load(SeqCst) > gate.held.load(SeqCst));
     }
 }
@@ -259,7 +259,7 @@ fn a_policy_can_look_all_the_time() {
 fn a_worker_that_spins_inside_of_a_fiber_lets_the_others_run() {
     let gate = Arc::new(Gate::default());
     let (make, opens) = (|| Holds::new(&gate, |_| Idle::Spin), Arc::clone(&gate));
-    let run = Builder::new().workers(1).run_with(Fifo::default, || {
+    let run = Runtime::new().workers(1).run_with(Fifo::default, || {
         scope(|s| {
             s.spawn(move || {
                 // The inner scheduler holds somebody back until this has run, on the same thread.
@@ -268,7 +268,7 @@ fn a_worker_that_spins_inside_of_a_fiber_lets_the_others_run() {
                 }
                 opens.permits.store(usize::MAX, SeqCst);
             });
-            Builder::new().workers(1).run_with(make, || resumed(1)).unwrap();
+            Runtime::new().workers(1).run_with(make, || resumed(1)).unwrap();
         });
     });
     run.unwrap();
@@ -297,7 +297,7 @@ fn a_wake_is_not_lost_however_it_meets_going_to_sleep() {
                 }
             });
             let _end = Finally(|| done.store(true, SeqCst));
-            Builder::new().workers(workers).run_with(make, || resumed(scaled(2_000, 50))).unwrap();
+            Runtime::new().workers(workers).run_with(make, || resumed(scaled(2_000, 50))).unwrap();
         });
     }
 }
@@ -341,7 +341,7 @@ fn closures_from_outside_are_all_pushed_before_anything_else_runs() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let of_policy = Arc::clone(&log);
     let make = move || Arrivals { ready: VecDeque::new(), log: Arc::clone(&of_policy) };
-    let pool = Builder::new().workers(1).pool_with(make).unwrap();
+    let pool = Runtime::new().workers(1).pool_with(make).unwrap();
     let (busy, free) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (says, waits) = (Arc::clone(&busy), Arc::clone(&free));
     let first = pool.spawn(move || {
@@ -416,7 +416,7 @@ fn keeps(counts: &Arc<Counts>, takes: bool) -> impl Fn() -> Keeps + Send + Sync 
 fn an_idle_worker_gets_what_a_busy_one_can_spare_whenever_it_went_to_sleep() {
     for takes in [false, true] {
         let counts = Arc::new(Counts::default());
-        let run = Builder::new().workers(2).run_with(keeps(&counts, takes), || {
+        let run = Runtime::new().workers(2).run_with(keeps(&counts, takes), || {
             for n in 0..scaled(300, 20) {
                 // The other worker looks for work, or just goes to sleep, or sleeps.
                 (0..(n % 10) * (n % 10) * 20).for_each(|_| std::hint::spin_loop());
@@ -446,7 +446,7 @@ fn an_idle_worker_gets_closures_of_one_that_spawns_and_never_comes_to_its_loop()
     }
     for takes in [false, true] {
         let counts = Arc::new(Counts::default());
-        let run = Builder::new().workers(2).run_with(keeps(&counts, takes), || {
+        let run = Runtime::new().workers(2).run_with(keeps(&counts, takes), || {
             for _ in 0..scaled(20, 2) {
                 let ran = AtomicBool::new(false);
                 scope(|s| {
@@ -465,7 +465,7 @@ fn an_idle_worker_gets_closures_of_one_that_spawns_and_never_comes_to_its_loop()
 #[test]
 fn a_spare_that_nobody_took_comes_back_to_the_policy_that_takes_arrivals() {
     let counts = Arc::new(Counts::default());
-    let run = Builder::new().workers(2).run_with(keeps(&counts, true), || {
+    let run = Runtime::new().workers(2).run_with(keeps(&counts, true), || {
         scope(|s| {
             for _ in 0..scaled(20_000, 200) {
                 s.spawn(|| ());
@@ -531,16 +531,16 @@ fn what_a_policy_does_not_keep_after_all_starts_at_once() {
         assert_eq!(join(|| 1, || 2), (1, 2));
     }
     for workers in [1, 2] {
-        Builder::new().workers(workers).run_with(KeepsNone::default, body).unwrap();
-        Builder::new().workers(workers).run_with(Passes::default, body).unwrap();
-        Builder::new().workers(workers).pool_with(KeepsNone::default).unwrap().run(body).unwrap();
-        Builder::new().workers(workers).pool_with(Passes::default).unwrap().run(body).unwrap();
+        Runtime::new().workers(workers).run_with(KeepsNone::default, body).unwrap();
+        Runtime::new().workers(workers).run_with(Passes::default, body).unwrap();
+        Runtime::new().workers(workers).pool_with(KeepsNone::default).unwrap().run(body).unwrap();
+        Runtime::new().workers(workers).pool_with(Passes::default).unwrap().run(body).unwrap();
     }
 }
 
 #[test]
 fn urgent_work_from_outside_waits_for_one_turn() {
-    let pool = Builder::new().workers(1).pool_with(ByPriority::strict).unwrap();
+    let pool = Runtime::new().workers(1).pool_with(ByPriority::strict).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let note = |n: i32| {
         let order = Arc::clone(&order);
@@ -553,7 +553,7 @@ fn urgent_work_from_outside_waits_for_one_turn() {
             drop(spawn(work));
         }
         // As a request would do that comes while this runs.
-        Spawn::new().attribute(Priority(1)).spawn(urgent);
+        Builder::new().attribute(Priority(1)).spawn(urgent);
     };
     pool.spawn(body).join().unwrap();
     // The last that is run: it comes from outside, and is as little urgent as they are.
@@ -566,7 +566,7 @@ fn urgent_work_from_outside_waits_for_one_turn() {
 fn policies_can_be_boxed() {
     let make =
         || -> Box<dyn Policy> { if cfg!(miri) { Box::new(Fifo::default()) } else { Box::new(ByPriority::strict()) } };
-    let sum = Builder::new().workers(2).run_with(make, || {
+    let sum = Runtime::new().workers(2).run_with(make, || {
         let fibers: Vec<_> = (0..100).map(|n| spawn(move || n)).collect();
         fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
     });

@@ -5,7 +5,7 @@
 
 use crate::common::{Meet, in_child, scaled};
 use segue_core::{CancelToken, scope, shield, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Goes, Policy, Seat, Task, Why, join};
+use segue_sched::{Fifo, Goes, Policy, Runtime, Seat, Task, Why, join};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 #[cfg(not(feature = "threads"))]
@@ -70,10 +70,10 @@ fn a_policy_in_ten_lines_is_a_scheduler() {
         assert_eq!(fib(10), 55);
     };
     for workers in [1, 2] {
-        Builder::new().workers(workers).run_with(Lifo::default, body).unwrap();
-        Builder::new().workers(workers).run_with(TwoLevels::default, body).unwrap();
-        Builder::new().workers(workers).pool_with(Lifo::default).unwrap().run(body).unwrap();
-        Builder::new().workers(workers).pool_with(TwoLevels::default).unwrap().run(body).unwrap();
+        Runtime::new().workers(workers).run_with(Lifo::default, body).unwrap();
+        Runtime::new().workers(workers).run_with(TwoLevels::default, body).unwrap();
+        Runtime::new().workers(workers).pool_with(Lifo::default).unwrap().run(body).unwrap();
+        Runtime::new().workers(workers).pool_with(TwoLevels::default).unwrap().run(body).unwrap();
     }
 }
 
@@ -98,7 +98,7 @@ fn a_policy_that_panics_while_a_fiber_yields_ends_the_process() {
     let end = in_child("a_policy_that_panics_while_a_fiber_yields_ends_the_process", || {
         // If the panic reached the fiber it would end with its stack still in the policy: freed,
         // and run again.
-        let _ = Builder::new().workers(1).run_with(StoresThenPanics::default, || {
+        let _ = Runtime::new().workers(1).run_with(StoresThenPanics::default, || {
             let fiber = spawn(|| yield_now().unwrap());
             assert!(fiber.join().is_err());
         });
@@ -124,7 +124,7 @@ impl Policy for DropsResumed {
 #[test]
 fn a_policy_that_drops_a_resumed_fiber_ends_the_process() {
     let end = in_child("a_policy_that_drops_a_resumed_fiber_ends_the_process", || {
-        let _ = Builder::new().workers(1).run_with(DropsResumed::default, || {
+        let _ = Runtime::new().workers(1).run_with(DropsResumed::default, || {
             let meet = Meet::new();
             scope(|s| {
                 let waiter = s.spawn(|| meet.wait());
@@ -154,7 +154,7 @@ impl Policy for DropsYielded {
 #[test]
 fn a_policy_that_drops_a_yielded_fiber_ends_the_process() {
     let end = in_child("a_policy_that_drops_a_yielded_fiber_ends_the_process", || {
-        let _ = Builder::new().workers(1).run_with(DropsYielded::default, || {
+        let _ = Runtime::new().workers(1).run_with(DropsYielded::default, || {
             let _ = spawn(yield_now).join();
         });
     });
@@ -176,7 +176,7 @@ fn a_policy_that_panics_in_the_loop_ends_the_process() {
                 panic!("planted: pop panics")
             }
         }
-        let _ = Builder::new().workers(1).run_with(PanicsInPop::default, yield_now);
+        let _ = Runtime::new().workers(1).run_with(PanicsInPop::default, yield_now);
     });
     end.assert_aborted("planted: pop panics");
 }
@@ -226,7 +226,7 @@ impl Policy for TakesStashed {
 #[cfg(not(feature = "threads"))] // There a thread-local is a fiber's own, and cannot pass one on.
 fn a_fiber_of_another_worker_on_the_same_thread_is_refused() {
     let end = in_child("a_fiber_of_another_worker_on_the_same_thread_is_refused", || {
-        let _ = Builder::new().workers(1).run_with(Stashes::default, || {
+        let _ = Runtime::new().workers(1).run_with(Stashes::default, || {
             let meet = Meet::new();
             scope(|s| {
                 let waiter = s.spawn(|| meet.wait());
@@ -234,7 +234,7 @@ fn a_fiber_of_another_worker_on_the_same_thread_is_refused() {
                 meet.put(7);
                 // The waiter, a fiber of the outer worker, is ready; the inner worker's policy
                 // gives it out.
-                let inner = Builder::new().workers(1).run_with(TakesStashed::default, yield_now);
+                let inner = Runtime::new().workers(1).run_with(TakesStashed::default, yield_now);
                 inner.unwrap().unwrap();
                 drop(waiter);
             });
@@ -251,7 +251,7 @@ fn a_policy_that_cannot_be_made_ends_the_run_and_does_not_hang() {
             assert!(std::thread::current().id() != caller, "planted: no policy");
             Fifo::default()
         };
-        let run = std::panic::catch_unwind(|| Builder::new().workers(2).run_with(policy, || ()));
+        let run = std::panic::catch_unwind(|| Runtime::new().workers(2).run_with(policy, || ()));
         assert!(run.is_err());
     });
     assert!(end.status.is_some(), "hung: {end:#?}");
@@ -261,7 +261,7 @@ fn a_policy_that_cannot_be_made_ends_the_run_and_does_not_hang() {
 fn a_pool_whose_policy_cannot_be_made_is_an_error_and_does_not_hang() {
     let end = in_child("a_pool_whose_policy_cannot_be_made_is_an_error_and_does_not_hang", || {
         let policy = || -> Fifo { panic!("planted: no policy") };
-        if let Ok(Ok(pool)) = std::panic::catch_unwind(|| Builder::new().workers(1).pool_with(policy)) {
+        if let Ok(Ok(pool)) = std::panic::catch_unwind(|| Runtime::new().workers(1).pool_with(policy)) {
             let _ = pool.run(|| ());
         }
     });
@@ -285,7 +285,7 @@ fn a_pool_whose_policy_panics_when_it_is_seated_is_an_error_and_does_not_hang() 
                 None
             }
         }
-        assert!(Builder::new().workers(1).pool_with(|| Unseated).map(|pool| pool.run(|| ())).is_err());
+        assert!(Runtime::new().workers(1).pool_with(|| Unseated).map(|pool| pool.run(|| ())).is_err());
     });
     end.assert_passed();
 }
@@ -308,7 +308,7 @@ fn a_policy_that_runs_a_closure_itself_breaks_nothing() {
                 self.0.pop_front()
             }
         }
-        let sum = Builder::new().workers(1).run_with(RunsItself::default, || {
+        let sum = Runtime::new().workers(1).run_with(RunsItself::default, || {
             let fibers: Vec<_> = (0..100).map(|n| spawn(move || n)).collect();
             yield_now().unwrap();
             fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
@@ -339,7 +339,7 @@ fn a_policy_that_drops_closures_tells_those_who_wait() {
                 }
             }
         }
-        let ran = Builder::new().workers(1).run_with(Sheds::default, || {
+        let ran = Runtime::new().workers(1).run_with(Sheds::default, || {
             let fibers: Vec<_> = (0..100).map(|n| spawn(move || n)).collect();
             fibers.into_iter().filter_map(|fiber| fiber.join().ok()).count()
         });
@@ -377,7 +377,7 @@ fn a_policy_whose_closures_cancel_when_they_are_dropped_is_called_under_no_lock(
             }
         }
         static KEEPS: AtomicBool = AtomicBool::new(false);
-        let run = Builder::new().workers(1).run_with(Sheds::default, || {
+        let run = Runtime::new().workers(1).run_with(Sheds::default, || {
             scope(|s| {
                 let waits = s.spawn(|| Meet::<()>::new().wait());
                 yield_now().unwrap();
@@ -417,10 +417,10 @@ fn a_policy_that_yields_the_fiber_its_worker_runs_in_mixes_no_notes() {
         a + b
     }
     let end = in_child("a_policy_that_yields_the_fiber_its_worker_runs_in_mixes_no_notes", || {
-        let run = Builder::new().workers(1).run(|| {
+        let run = Runtime::new().workers(1).run(|| {
             scope(|s| {
                 let outer: Vec<_> = (0..3).map(|_| s.spawn(|| fib(8))).collect();
-                let inner = Builder::new().workers(1).run_with(YieldsOutside::default, || {
+                let inner = Runtime::new().workers(1).run_with(YieldsOutside::default, || {
                     scope(|s| {
                         let fibers: Vec<_> = (0..3).map(|_| s.spawn(|| fib(8))).collect();
                         fibers.into_iter().for_each(|fiber| assert_eq!(fiber.join().unwrap(), 21));

@@ -13,7 +13,7 @@ mod common;
 
 use common::{Meet, scaled};
 use segue_core::{Scope, WaitQueue, WaitsFor, scope};
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -78,7 +78,7 @@ fn alike_in_a_round(round: impl Fn() -> f64) {
 /// A crowd that has `grown` to its size lies alike on 2 workers and on 4: so many for each of them.
 fn lies_alike(each: usize, grown: impl for<'s> Fn(&'s Crowd, &'s Scope<'s, '_>, usize)) {
     let round = |workers| {
-        let busiest = Builder::new().workers(workers).run(|| {
+        let busiest = Runtime::new().workers(workers).run(|| {
             let crowd = Crowd::new();
             scope(|s| {
                 grown(&crowd, s, each * workers);
@@ -116,7 +116,7 @@ fn what_comes_from_outside_lies_on_all_workers_alike() {
 }
 
 fn from_outside() -> f64 {
-    let pool = Builder::new().workers(2).pool().unwrap();
+    let pool = Runtime::new().workers(2).pool().unwrap();
     let crowd = Arc::new(Crowd::new());
     let fibers: Vec<_> = (1..=100)
         .map(|number| {
@@ -136,7 +136,7 @@ fn from_outside() -> f64 {
 /// owner, who does not come.
 #[test]
 fn a_closure_whose_worker_is_busy_starts_on_another_one_whatever_that_has() {
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run(|| {
             let crowd = Crowd::new();
@@ -170,12 +170,12 @@ fn a_closure_whose_worker_is_busy_starts_on_another_one_whatever_that_has() {
 fn what_is_to_be_spread_goes_to_the_worker_with_the_fewest_fibers_at_once() {
     for workers in [2, 3] {
         let crowd = Crowd::new();
-        Builder::new()
+        Runtime::new()
             .workers(workers)
             .run(|| {
                 scope(|s| {
                     for spawned in 1..=scaled(120, 12) {
-                        segue_core::Builder::new().attribute(segue_core::Spread).spawn_in(s, || crowd.stay());
+                        segue_core::Builder::new().attribute(segue_core::Spread).within(s).spawn(|| crowd.stay());
                         crowd.await_begun(spawned);
                     }
                     let mut shares = HashMap::<ThreadId, usize>::new();

@@ -23,11 +23,11 @@ fn longest_wait<P: Policy>(
 ) -> usize {
     const TURNS: usize = 50;
     let (taken, done, worst) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
-    let run = segue_sched::Builder::new().workers(1).run_with(policy, || {
+    let run = segue_sched::Runtime::new().workers(1).run_with(policy, || {
         scope(|s| {
             for n in 0..busy {
                 let (taken, done) = (&taken, &done);
-                others(n).spawn_in(s, move || {
+                others(n).within(s).spawn(move || {
                     while !done.load(SeqCst) {
                         taken.fetch_add(1, SeqCst);
                         yield_now().unwrap();
@@ -35,7 +35,7 @@ fn longest_wait<P: Policy>(
                 });
             }
             let (taken, done, worst) = (&taken, &done, &worst);
-            mine(0).spawn_in(s, move || {
+            mine(0).within(s).spawn(move || {
                 for _ in 0..TURNS {
                     let before = taken.load(SeqCst);
                     yield_now().unwrap();
@@ -88,11 +88,11 @@ fn relief_bounds_the_wait_of_who_is_less_urgent() {
 #[test]
 fn strict_priorities_starve_who_is_less_urgent_until_the_others_are_done() {
     let order = Mutex::new(Vec::new());
-    let run = segue_sched::Builder::new().workers(1).run_with(ByPriority::strict, || {
+    let run = segue_sched::Runtime::new().workers(1).run_with(ByPriority::strict, || {
         scope(|s| {
             let note = |n| order.lock().unwrap().push(n);
-            Builder::new().attribute(Priority(-1)).spawn_in(s, move || note(-1));
-            Builder::new().attribute(Priority(1)).spawn_in(s, move || {
+            Builder::new().attribute(Priority(-1)).within(s).spawn(move || note(-1));
+            Builder::new().attribute(Priority(1)).within(s).spawn(move || {
                 for _ in 0..1_000 {
                     yield_now().unwrap();
                 }
@@ -148,7 +148,7 @@ fn a_group_gets_no_more_for_having_more_fibers() {
 #[test]
 fn what_is_due_gets_its_turn_however_much_is_spawned_later() {
     let policy = || ByDeadline::patience(Duration::from_millis(1));
-    let run = segue_sched::Builder::new().workers(1).run_with(policy, || {
+    let run = segue_sched::Runtime::new().workers(1).run_with(policy, || {
         let done = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&done);
         let patient = spawn(move || end.store(true, SeqCst));
@@ -175,7 +175,7 @@ fn new_closures_and_started_fibers_take_turns_under_stealing() {
             }
         })
     }
-    let run = segue_sched::Builder::new().workers(1).run(|| {
+    let run = segue_sched::Runtime::new().workers(1).run(|| {
         let (seen, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         for _ in 0..3 {
             drop(flood(Arc::clone(&seen), Arc::clone(&done)));
@@ -225,7 +225,7 @@ fn each_worker_gets_every_nth_closure_or_run_of_closures_in_turn() {
             1 => RoundRobin::default(),
             _ => RoundRobin::in_runs_of(NonZero::new(run).unwrap()),
         };
-        let ended = segue_sched::Builder::new().workers(WORKERS).run_with(policy, || {
+        let ended = segue_sched::Runtime::new().workers(WORKERS).run_with(policy, || {
             let place = || std::thread::current().id();
             let mine = place();
             let fibers: Vec<_> = (0..WORKERS * RUNS * run).map(|_| spawn(place)).collect();
@@ -366,7 +366,7 @@ fn most_turns(busy: Busy) -> usize {
 fn nobody_waits_for_ever_under_a_policy_that_is_not_strict() {
     type Under = (&'static str, fn(&(dyn Fn() + Sync)));
     fn under<P: Policy>(policy: impl Fn() -> P + Send + Sync, main: &(dyn Fn() + Sync)) {
-        segue_sched::Builder::new().workers(1).run_with(policy, main).unwrap();
+        segue_sched::Runtime::new().workers(1).run_with(policy, main).unwrap();
     }
     /// A microsecond for each look.
     fn steps() -> impl Fn() -> Instant {
@@ -411,7 +411,7 @@ fn those_that_resume_each_other_go_before_the_others_for_a_while() {
     // The pace of a worker is 512 turns at most, and each of the two may be in the queue, too.
     const MOST: usize = 512 + 2;
     let longest = |policy: fn() -> Box<dyn Policy>| {
-        let run = segue_sched::Builder::new().workers(1).run_with(policy, || {
+        let run = segue_sched::Runtime::new().workers(1).run_with(policy, || {
             let turns = Arc::new(AtomicUsize::new(0));
             let over = Arc::new(AtomicBool::new(false));
             let beat: Beat = {
@@ -448,7 +448,7 @@ fn those_that_resume_each_other_go_before_the_others_for_a_while() {
 
 #[test]
 fn what_is_strict_starves_what_is_old_or_less_urgent() {
-    let one = || segue_sched::Builder::new().workers(1);
+    let one = || segue_sched::Runtime::new().workers(1);
     assert!(one().run_with(Lifo::strict, || most_turns(Busy::Spawns)).unwrap() >= 20_000);
     assert!(one().run_with(ByPriority::strict, || most_turns(Busy::Spawns)).unwrap() >= 20_000);
 }

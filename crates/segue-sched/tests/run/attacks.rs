@@ -6,7 +6,7 @@
 use crate::common::{Meet, in_child, pool};
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use segue_core::{scope, yield_now};
-use segue_sched::{Builder, StackConfig, join};
+use segue_sched::{Runtime, StackConfig, join};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn an_unparker_that_panics_does_not_unwind_through_frames_that_are_queued() {
             let armed = Arc::clone(&armed);
             move || Ok(Touchy(WaitPark::new(), Arc::clone(&armed)))
         };
-        let pool = Builder::new().workers(1).park(park).pool().unwrap();
+        let pool = Runtime::new().workers(1).park(park).pool().unwrap();
         armed.store(true, SeqCst);
         let ran = AtomicUsize::new(0);
         for _ in 0..1000 {
@@ -104,7 +104,7 @@ fn a_park_that_panics_in_the_making_ends_the_run_and_does_not_hang() {
             assert!(std::thread::current().id() != caller, "planted: no park");
             Ok(WaitPark::new())
         };
-        let run = std::panic::catch_unwind(|| Builder::new().workers(2).park(park).run(|| ()));
+        let run = std::panic::catch_unwind(|| Runtime::new().workers(2).park(park).run(|| ()));
         assert!(run.is_err());
     });
     assert!(end.status.is_some(), "hung: {end:#?}");
@@ -130,7 +130,7 @@ fn a_park_that_says_it_is_closed_is_not_a_bug_of_the_worker() {
         let meet = Meet::new();
         std::thread::scope(|threads| {
             threads.spawn(|| meet.put(2));
-            let run = Builder::new().workers(1).park(|| Ok(Closed(WaitPark::new()))).run(|| meet.wait());
+            let run = Runtime::new().workers(1).park(|| Ok(Closed(WaitPark::new()))).run(|| meet.wait());
             assert_eq!(run.unwrap(), Ok(2));
         });
     });
@@ -143,7 +143,7 @@ fn a_run_in_a_drop_while_the_thread_panics_does_not_end_the_process() {
         struct RunsInDrop;
         impl Drop for RunsInDrop {
             fn drop(&mut self) {
-                assert_eq!(Builder::new().workers(1).run(|| 42).unwrap(), 42);
+                assert_eq!(Runtime::new().workers(1).run(|| 42).unwrap(), 42);
             }
         }
         let caught = std::panic::catch_unwind(|| {
@@ -162,7 +162,7 @@ fn stealing_with_too_few_stacks_for_both_workers_does_not_end_the_process() {
         // fiber that could end.
         let stacks = StackConfig::new().max_slots(8);
         let done = AtomicUsize::new(0);
-        Builder::new()
+        Runtime::new()
             .workers(2)
             .stacks(stacks)
             .run(|| {
@@ -186,7 +186,7 @@ fn stealing_with_too_few_stacks_for_both_workers_does_not_end_the_process() {
 #[test]
 fn a_child_of_a_join_that_found_no_stack_is_run_by_its_parent() {
     let end = in_child("a_child_of_a_join_that_found_no_stack_is_run_by_its_parent", || {
-        let run = Builder::new().workers(1).stacks(StackConfig::new().max_slots(1)).run(|| {
+        let run = Runtime::new().workers(1).stacks(StackConfig::new().max_slots(1)).run(|| {
             // `a` suspends, so `b` is offered; there is no second stack for it.
             join(|| segue_core::sleep(Duration::from_millis(1)).is_ok(), || 2)
         });
@@ -204,7 +204,7 @@ fn a_pool_dropped_in_a_run_inside_of_its_own_fiber_does_not_wait_for_itself() {
             while Arc::strong_count(&mine) > 1 {
                 let _ = yield_now();
             }
-            Builder::new().workers(1).run(|| drop(mine)).unwrap();
+            Runtime::new().workers(1).run(|| drop(mine)).unwrap();
         });
         drop(pool);
         let _ = fiber.join();
@@ -226,7 +226,7 @@ fn over_what_was_given_up(f: impl FnOnce()) -> bool {
 #[test]
 fn what_a_scope_s_fiber_detaches_belongs_to_no_run_that_has_ended() {
     let end = in_child("what_a_scope_s_fiber_detaches_belongs_to_no_run_that_has_ended", || {
-        for how in ["spawn_on", "move_to", "pool_on"] {
+        for how in ["on", "move_to", "pool_on"] {
             let (far, begun, gate, ended) = (pool(1), Meet::new(), Meet::new(), Meet::new());
             let child = || {
                 begun.put(());
@@ -239,9 +239,9 @@ fn what_a_scope_s_fiber_detaches_belongs_to_no_run_that_has_ended() {
             let mut ran = false;
             let intact = std::thread::scope(|threads| {
                 scope(|s| {
-                    let run = || Builder::new().workers(1);
+                    let run = || Runtime::new().workers(1);
                     match how {
-                        "spawn_on" => run().run(|| drop(s.spawn_on(&far, child))).unwrap(),
+                        "on" => run().run(|| drop(segue_core::Builder::new().within(s).on(&far).spawn(child))).unwrap(),
                         "move_to" => {
                             let there = || drop(s.spawn(child));
                             run().run(|| segue_sched::move_to(&far.handle(), there)).unwrap().unwrap();

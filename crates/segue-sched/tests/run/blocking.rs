@@ -13,7 +13,7 @@ use segue_core::{
     yield_now,
 };
 use segue_fiber::StackConfig;
-use segue_sched::{Builder, Fifo, Goes, Policy, Seat, Sim, Task, Why, blocking_here};
+use segue_sched::{Fifo, Goes, Policy, Runtime, Seat, Sim, Task, Why, blocking_here};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -90,7 +90,7 @@ fn a_call_in_a_drop_during_a_panic_runs_in_place() {
             self.0.store(blocking(|| current().id()) == Ok(mine), SeqCst);
         }
     }
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run(|| {
             let same = Arc::new(AtomicBool::new(false));
@@ -217,7 +217,7 @@ fn a_run_ends_after_its_calls() {
     for _ in 0..scaled(200, 20) {
         let ended = Arc::new(AtomicBool::new(false));
         let inside = Arc::new(AtomicBool::new(false));
-        Builder::new()
+        Runtime::new()
             .workers(1)
             .run(|| {
                 let (ended, entered) = (Arc::clone(&ended), Arc::clone(&inside));
@@ -243,7 +243,7 @@ fn beyond_the_limit_calls_begin_in_order_and_can_be_taken_back() {
         let order = Mutex::new(Vec::new());
         let (go, gone) = mpsc::channel::<()>();
         let gone = Mutex::new(gone);
-        let run = Builder::new().workers(1).run_with(Fifo::default, || {
+        let run = Runtime::new().workers(1).run_with(Fifo::default, || {
             scope(|s| {
                 let entered = AtomicBool::new(false);
                 scope(|first| {
@@ -289,7 +289,7 @@ fn cancelled_in_the_queue(calls: usize) {
     let (entered, started) = (AtomicBool::new(false), AtomicUsize::new(0));
     let end = std::sync::Barrier::new(2);
     let tokens: Vec<_> = (0..calls).map(|_| CancelToken::new()).collect();
-    let run = Builder::new().workers(1).stacks(stacks).run_with(Fifo::default, || {
+    let run = Runtime::new().workers(1).stacks(stacks).run_with(Fifo::default, || {
         let started = &started;
         scope(|s| {
             let first = s.spawn(|| {
@@ -339,7 +339,7 @@ fn cancelled_calls_leave_the_queue_without_a_search() {
 fn calls_that_wait_for_each_other_do_not_count_against_the_limit() {
     in_child("calls_that_wait_for_each_other_do_not_count_against_the_limit", || {
         set_blocking_limit(1);
-        let run = Builder::new().workers(1).run(|| {
+        let run = Runtime::new().workers(1).run(|| {
             let meets: Vec<_> = (0..=20).map(|_| Meet::new()).collect();
             scope(|s| {
                 for (n, pair) in meets.windows(2).enumerate() {
@@ -362,7 +362,7 @@ fn idle_threads_end() {
         let before = threads();
         for _ in 0..10 {
             let together = std::sync::Barrier::new(10);
-            Builder::new()
+            Runtime::new()
                 .workers(1)
                 .run(|| scope(|s| (0..10).for_each(|_| drop(s.spawn(|| blocking(|| together.wait()))))))
                 .unwrap();
@@ -397,7 +397,7 @@ fn a_process_that_exits_does_not_wait_for_calls() {
 fn many_calls_from_many_fibers() {
     let sum = AtomicUsize::new(0);
     let (fibers, calls) = (scaled(100, 10), 50);
-    Builder::new()
+    Runtime::new()
         .workers(2)
         .run(|| {
             scope(|s| {
@@ -415,7 +415,7 @@ fn many_calls_from_many_fibers() {
 fn calls_meet_cancellation_at_every_step() {
     let (kept, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
     for round in 0..scaled(2000, 100) {
-        Builder::new()
+        Runtime::new()
             .workers(1)
             .run(|| {
                 let token = CancelToken::new();
@@ -447,7 +447,7 @@ fn calls_meet_cancellation_at_every_step() {
 #[test]
 fn in_place_the_closure_need_not_be_send_and_others_take_over() {
     for round in 0..scaled(100, 10) {
-        let run = Builder::new().workers(2).run(|| {
+        let run = Runtime::new().workers(2).run(|| {
             let (send, receive) = mpsc::channel();
             let receive = Rc::new(receive);
             let child = spawn(move || send.send(round).unwrap());
@@ -466,7 +466,7 @@ fn in_place_the_closure_need_not_be_send_and_others_take_over() {
 #[test]
 fn in_place_forks_go_to_others() {
     for _ in 0..scaled(100, 10) {
-        let run = Builder::new().workers(2).run(|| {
+        let run = Runtime::new().workers(2).run(|| {
             let (send, receive) = mpsc::channel();
             let receive = Mutex::new(receive);
             segue_sched::join(|| blocking_here(|| receive.lock().unwrap().recv().unwrap()), || send.send(1).unwrap());
@@ -503,7 +503,7 @@ impl Policy for ToTheFirst {
 fn what_is_sent_to_a_worker_that_is_away_goes_to_others() {
     for round in 0..scaled(100, 10) {
         let policy = || ToTheFirst { seat: None, ready: Vec::new() };
-        let run = Builder::new().workers(2).run_with(policy, || {
+        let run = Runtime::new().workers(2).run_with(policy, || {
             let (send, receive) = mpsc::channel();
             // Sent before, to this very worker.
             let child = spawn(move || send.send(round).unwrap());

@@ -3,7 +3,7 @@
 
 use crate::common::{Meet, everywhere, on_real_schedulers, pool, scaled};
 use segue_core::{check, scope, shield, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim, join};
+use segue_sched::{Fifo, Runtime, Sim, join};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -91,7 +91,7 @@ fn pools_that_call_each_other_in_circles() {
 fn a_pool_that_is_at_work_is_dropped_in_a_simulation() {
     for seed in 0..scaled(20, 3) as u64 {
         let ended = Sim::new(seed).run(|| {
-            let pool = Builder::new().workers(1).pool().unwrap();
+            let pool = Runtime::new().workers(1).pool().unwrap();
             let (started, starts) = std::sync::mpsc::channel();
             drop(pool.spawn(move || {
                 started.send(()).unwrap();
@@ -157,7 +157,7 @@ fn a_panic_in_a_pool_comes_out_at_the_call() {
 #[test]
 fn a_run_inside_a_fiber() {
     let inner = |workers| {
-        let sum = Builder::new().workers(workers).run(|| {
+        let sum = Runtime::new().workers(workers).run(|| {
             let fibers: Vec<_> = (0..10).map(|n| spawn(move || n)).collect();
             let (a, b) = join(|| yield_now().is_ok(), || 1);
             assert!(a && b == 1);
@@ -177,7 +177,7 @@ fn a_scheduler_that_idles_inside_a_fiber_suspends_that_fiber() {
         let (gate, back) = (Meet::new(), Meet::new());
         scope(|s| {
             let inner = s.spawn(|| {
-                let run = Builder::new().workers(1).run_with(Fifo::default, || {
+                let run = Runtime::new().workers(1).run_with(Fifo::default, || {
                     let got = gate.wait().unwrap();
                     back.put(got + 1);
                     sleep(Duration::from_millis(1)).unwrap();
@@ -203,7 +203,7 @@ fn inner_schedulers_take_turns_on_one_thread() {
             let inner = |side: bool| {
                 let balls = &balls;
                 move || {
-                    let run = Builder::new().workers(1).run(|| {
+                    let run = Runtime::new().workers(1).run(|| {
                         for (n, (ping, pong)) in balls.iter().enumerate() {
                             let (mine, theirs) = if side { (ping, pong) } else { (pong, ping) };
                             // A join in the middle: each worker has notes of its own.
@@ -225,7 +225,7 @@ fn cancelling_an_outer_scope_ends_an_inner_run() {
         let inside = AtomicBool::new(false);
         scope(|s| {
             let inner = s.spawn(|| {
-                let run = Builder::new().workers(2).run(|| {
+                let run = Runtime::new().workers(2).run(|| {
                     drop(spawn(|| assert!(Meet::<()>::new().wait().is_err())));
                     inside.store(true, SeqCst);
                     Meet::<()>::new().wait().is_err()
@@ -247,7 +247,7 @@ fn timers_of_an_inner_run_go_on_while_it_is_suspended() {
         let naps: Vec<_> = (0..4)
             .map(|n| {
                 spawn(move || {
-                    let run = Builder::new().workers(1).run(|| {
+                    let run = Runtime::new().workers(1).run(|| {
                         let naps: Vec<_> = (0..4).map(|_| spawn(move || sleep(Duration::from_millis(n)))).collect();
                         naps.into_iter().all(|nap| nap.join().unwrap().is_ok())
                     });
@@ -264,7 +264,7 @@ fn joins_around_an_inner_run_are_given_away_while_it_idles() {
     on_real_schedulers(|| {
         let gate = Meet::new();
         // The inner scheduler waits for what the outer join's second half does.
-        let (a, ()) = join(|| Builder::new().workers(1).run(|| gate.wait()).unwrap(), || gate.put(11));
+        let (a, ()) = join(|| Runtime::new().workers(1).run(|| gate.wait()).unwrap(), || gate.put(11));
         assert_eq!(a, Ok(11));
     });
 }

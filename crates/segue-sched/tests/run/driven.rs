@@ -3,7 +3,7 @@
 
 use crate::common::{Meet, STAND_IN, in_child, on_real_schedulers, pool, scaled};
 use segue_core::{CancelToken, check, scope, shield, sleep, yield_now};
-use segue_sched::{Builder, Driven, Fifo, Goes, Handle, Policy, Polled, Seat, Task, Why, move_to};
+use segue_sched::{Driven, Fifo, Goes, Handle, Policy, Polled, Runtime, Seat, Task, Why, move_to};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -29,7 +29,7 @@ impl Loop {
             // The loop may be over.
             let _ = sender.send(());
         };
-        Self { fibers: Builder::new().driven(wake).unwrap(), told, events, calls }
+        Self { fibers: Runtime::new().driven(wake).unwrap(), told, events, calls }
     }
 
     /// Sleeps until it is told to poll, or a timer is due; for ever, if it is told too little.
@@ -185,7 +185,7 @@ fn it_can_be_dropped_with_its_thread() {
     let end = in_child("it_can_be_dropped_with_its_thread", || {
         thread_local!(static KEPT: Cell<Option<Driven>> = const { Cell::new(None) });
         let thread = thread::spawn(|| {
-            let mut fibers = Builder::new().driven(|| ()).unwrap();
+            let mut fibers = Runtime::new().driven(|| ()).unwrap();
             let never = Meet::<()>::new();
             drop(fibers.spawn(move || never.wait()));
             let _ = fibers.poll();
@@ -198,9 +198,9 @@ fn it_can_be_dropped_with_its_thread() {
 
 #[test]
 fn it_has_one_worker() {
-    let error = Builder::new().workers(2).driven(|| ()).unwrap_err();
+    let error = Runtime::new().workers(2).driven(|| ()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    assert!(Builder::new().workers(1).driven(|| ()).is_ok());
+    assert!(Runtime::new().workers(1).driven(|| ()).is_ok());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn fibers_of_others_move_to_the_callers_thread() {
 #[test]
 fn it_can_be_polled_in_a_fiber_of_another_scheduler() {
     on_real_schedulers(|| {
-        let mut fibers = Builder::new().driven_with(Fifo::default(), || ()).unwrap();
+        let mut fibers = Runtime::new().driven_with(Fifo::default(), || ()).unwrap();
         let outer = Handle::current().unwrap();
         let visitor = fibers.spawn(move || {
             for _ in 0..10 {
@@ -265,8 +265,8 @@ fn a_call_of_wake_that_polls_or_drops_it_meets_no_fiber_that_still_runs() {
                     KEPT.set(Some(fibers));
                 }
             };
-            let run = Builder::new().workers(1).run_with(Fifo::default, || {
-                let fibers = Builder::new().driven(wake).unwrap();
+            let run = Runtime::new().workers(1).run_with(Fifo::default, || {
+                let fibers = Runtime::new().driven(wake).unwrap();
                 let handle = fibers.handle();
                 KEPT.set(Some(fibers));
                 let moved = move_to(&handle, || {
@@ -293,7 +293,7 @@ fn a_call_of_wake_comes_under_no_lock() {
                 token.inspect(CancelToken::cancel);
             }
         };
-        let mut fibers = Builder::new().driven(cancel.clone()).unwrap();
+        let mut fibers = Runtime::new().driven(cancel.clone()).unwrap();
         let inside = Arc::clone(&token);
         let body = move || {
             scope(|s| {
@@ -332,7 +332,7 @@ fn a_policy_that_asks_for_a_turn_at_birth_has_its_caller_told() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&calls);
     let wake = move || _ = counter.fetch_add(1, SeqCst);
-    let mut fibers = Builder::new().driven_with(Eager(Fifo::default()), wake).unwrap();
+    let mut fibers = Runtime::new().driven_with(Eager(Fifo::default()), wake).unwrap();
     assert_eq!(calls.load(SeqCst), 1);
     let fiber = fibers.spawn(|| 1);
     assert_eq!((fibers.poll(), calls.load(SeqCst)), (Polled::Idle(None), 1));
@@ -347,7 +347,7 @@ fn a_move_to_one_that_leaks_what_it_has_not_begun_is_an_error() {
     thread::scope(|threads| {
         threads.spawn(|| {
             let (told, calls) = mpsc::channel();
-            let fibers = Builder::new().driven(move || told.send(()).unwrap()).unwrap();
+            let fibers = Runtime::new().driven(move || told.send(()).unwrap()).unwrap();
             handle.put(fibers.handle());
             // The closure has come.
             calls.recv().unwrap();

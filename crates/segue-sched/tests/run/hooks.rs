@@ -5,7 +5,7 @@ mod common;
 
 use common::{Meet, in_child};
 use segue_core::spawn;
-use segue_sched::Builder;
+use segue_sched::Runtime;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ struct Seen {
     unparked: AtomicUsize,
 }
 
-fn seen_by<K>(seen: &Arc<Seen>, builder: Builder<K>) -> Builder<K> {
+fn seen_by<K>(seen: &Arc<Seen>, builder: Runtime<K>) -> Runtime<K> {
     let [start, stop, park, unpark] = [(); 4].map(|()| Arc::clone(seen));
     builder
         .on_thread_start(move |worker| start.started.lock().unwrap().push((worker, thread::current().id())))
@@ -58,7 +58,7 @@ fn each_worker_of_a_run_starts_parks_unparks_and_stops() {
         assert_eq!(gate.wait(), Ok(7));
         outside.join().unwrap();
     };
-    seen_by(&seen, Builder::new().workers(2)).run(work).unwrap();
+    seen_by(&seen, Runtime::new().workers(2)).run(work).unwrap();
     assert_balanced(&seen, 2);
     assert!(seen.started.lock().unwrap().contains(&(0, thread::current().id())), "the caller is worker 0");
     assert!(seen.parked.load(SeqCst) >= 2);
@@ -67,7 +67,7 @@ fn each_worker_of_a_run_starts_parks_unparks_and_stops() {
 #[test]
 fn each_worker_of_a_pool_starts_and_stops() {
     let seen = Arc::new(Seen::default());
-    let pool = seen_by(&seen, Builder::new().workers(3)).pool().unwrap();
+    let pool = seen_by(&seen, Runtime::new().workers(3)).pool().unwrap();
     assert_eq!(seen.started.lock().unwrap().len(), 3);
     pool.run(|| ()).unwrap();
     drop(pool);
@@ -77,7 +77,7 @@ fn each_worker_of_a_pool_starts_and_stops() {
 #[test]
 fn a_run_whose_closure_panics_stops_its_workers_all_the_same() {
     let seen = Arc::new(Seen::default());
-    let run = seen_by(&seen, Builder::new().workers(2));
+    let run = seen_by(&seen, Runtime::new().workers(2));
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.run(|| panic!("planted"))));
     assert!(caught.is_err());
     assert_balanced(&seen, 2);
@@ -89,7 +89,7 @@ fn what_a_hook_makes_ready_is_not_slept_over() {
     for _ in 0..100 {
         let gate = Arc::new(Meet::new());
         let opener = Arc::clone(&gate);
-        let builder = Builder::new().workers(1).on_park(move |_| opener.put(7));
+        let builder = Runtime::new().workers(1).on_park(move |_| opener.put(7));
         assert_eq!(builder.run(|| spawn(move || gate.wait()).join().unwrap()).unwrap(), Ok(7));
     }
 }
@@ -97,7 +97,7 @@ fn what_a_hook_makes_ready_is_not_slept_over() {
 #[test]
 fn a_hook_that_panics_ends_the_process_and_says_so() {
     let end = in_child("a_hook_that_panics_ends_the_process_and_says_so", || {
-        let _ = Builder::new().workers(1).on_thread_stop(|_| panic!("planted")).run(|| ());
+        let _ = Runtime::new().workers(1).on_thread_stop(|_| panic!("planted")).run(|| ());
     });
     end.assert_aborted("a hook of a scheduler panicked");
 }
@@ -117,7 +117,7 @@ mod binding {
         let before = allowed();
         let own = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&own);
-        let builder = Builder::new().workers(before.len()).pin();
+        let builder = Runtime::new().workers(before.len()).pin();
         let builder = builder.on_thread_start(move |worker| told.lock().unwrap().push((worker, allowed())));
         builder.run(|| assert_eq!(allowed(), before[..1])).unwrap();
         assert_eq!(allowed(), before);
@@ -129,11 +129,11 @@ mod binding {
 
     #[test]
     fn more_workers_than_processors_are_an_error() {
-        let builder = || Builder::new().workers(allowed().len() + 1).pin();
+        let builder = || Runtime::new().workers(allowed().len() + 1).pin();
         for error in [builder().run(|| ()).unwrap_err(), builder().pool().unwrap_err()] {
             assert!(error.to_string().contains("ask for fewer workers"), "{error}");
         }
-        let error = Builder::new().pin().driven(|| ()).unwrap_err();
+        let error = Runtime::new().pin().driven(|| ()).unwrap_err();
         assert!(error.to_string().contains("the caller's to bind"), "{error}");
     }
 
@@ -145,7 +145,7 @@ mod binding {
             let mut one = CpuSet::new();
             one.set(first);
             sched_setaffinity(None, &one).unwrap();
-            Builder::new().pool().unwrap().workers()
+            Runtime::new().pool().unwrap().workers()
         });
         assert_eq!(workers.join().unwrap(), 1);
     }

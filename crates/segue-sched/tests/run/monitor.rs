@@ -5,8 +5,8 @@
 mod common;
 
 use common::STAND_IN;
-use segue_core::{Builder as Fiber, spawn, yield_now};
-use segue_sched::{Builder, Goes, Policy, Pool, Seat, StuckWorker, Task, Why};
+use segue_core::{Builder, spawn, yield_now};
+use segue_sched::{Goes, Policy, Pool, Runtime, Seat, StuckWorker, Task, Why};
 use std::collections::VecDeque;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 struct Reports(Arc<(AtomicUsize, Mutex<Vec<StuckWorker>>)>);
 
 impl Reports {
-    fn watch<K>(&self, builder: Builder<K>) -> Builder<K> {
+    fn watch<K>(&self, builder: Runtime<K>) -> Runtime<K> {
         let reports = Arc::clone(&self.0);
         builder.monitor(PATIENCE).on_stuck(move |stuck| {
             reports.1.lock().unwrap().push(stuck.clone());
@@ -51,9 +51,9 @@ fn compute_until(done: &dyn Fn() -> bool) {
 #[test]
 fn a_fiber_that_computes_is_reported_with_its_name_and_stack() {
     let reports = Reports::default();
-    let pool = reports.watch(Builder::new().workers(2).name("busy")).pool().unwrap();
+    let pool = reports.watch(Runtime::new().workers(2).name("busy")).pool().unwrap();
     let seen = reports.clone();
-    pool.spawn_as(Fiber::new().name("grinder"), move || compute_until(&|| seen.of("grinder") > 0)).join().unwrap();
+    Builder::new().name("grinder").on(&pool).spawn(move || compute_until(&|| seen.of("grinder") > 0)).join().unwrap();
     let reports = reports.0.1.lock().unwrap();
     let stuck = reports.iter().find(|stuck| STAND_IN || stuck.fiber.as_deref() == Some("fiber `grinder`")).unwrap();
     assert!(stuck.held >= PATIENCE && stuck.worker < 2, "{stuck}");
@@ -74,7 +74,7 @@ fn a_fiber_that_computes_is_reported_with_its_name_and_stack() {
 fn the_first_fiber_of_a_run_is_watched_too() {
     let reports = Reports::default();
     let seen = reports.clone();
-    reports.watch(Builder::new().workers(1)).run(|| compute_until(&|| seen.count() > 0)).unwrap();
+    reports.watch(Runtime::new().workers(1)).run(|| compute_until(&|| seen.count() > 0)).unwrap();
     let first = reports.0.1.lock().unwrap()[0].clone();
     assert_eq!((first.worker, first.name.as_str()), (0, "segue-0"));
     assert_eq!(first.fiber.as_deref(), (!STAND_IN).then_some("fiber 0"));
@@ -84,7 +84,7 @@ fn the_first_fiber_of_a_run_is_watched_too() {
 fn a_driven_scheduler_is_watched_while_it_is_polled() {
     let reports = Reports::default();
     let seen = reports.clone();
-    let mut driven = reports.watch(Builder::new()).driven(|| ()).unwrap();
+    let mut driven = reports.watch(Runtime::new()).driven(|| ()).unwrap();
     driven.start(move || compute_until(&|| seen.count() > 0)).unwrap().join().unwrap();
     drop(driven);
 }
@@ -93,16 +93,16 @@ fn a_driven_scheduler_is_watched_while_it_is_polled() {
 fn a_scheduler_within_a_fiber_reports_its_own_fibers() {
     let (inner, outer) = (Reports::default(), Reports::default());
     let (seen, seen_outside) = (inner.clone(), outer.clone());
-    let pool = outer.watch(Builder::new().workers(1)).pool().unwrap();
+    let pool = outer.watch(Runtime::new().workers(1)).pool().unwrap();
     let around = move || {
         let work = || {
             let stuck = move || compute_until(&|| seen.of("within") > 0 && seen_outside.of("around") > 0);
-            Fiber::new().name("within").spawn(stuck).join().unwrap();
+            Builder::new().name("within").spawn(stuck).join().unwrap();
         };
-        inner.watch(Builder::new().workers(1)).run(work).unwrap();
+        inner.watch(Runtime::new().workers(1)).run(work).unwrap();
     };
     // Each knows the fiber by its own name, though the stacks are the same.
-    pool.spawn_as(Fiber::new().name("around"), around).join().unwrap();
+    Builder::new().name("around").on(&pool).spawn(around).join().unwrap();
 }
 
 /// Sends each closure that is spawned to the other worker, where it stays.
@@ -152,7 +152,7 @@ fn what_is_sent_to_a_stuck_worker_runs_elsewhere_and_one_incident_is_one_report(
         sender.join().unwrap();
         reported
     };
-    let reported = reports.watch(Builder::new().workers(2)).run_with(Sends::default, first).unwrap();
+    let reported = reports.watch(Runtime::new().workers(2)).run_with(Sends::default, first).unwrap();
     assert_eq!(reported, 1);
 }
 
@@ -167,7 +167,7 @@ fn a_report_that_nobody_reads_ends_nothing() {
             spawn(|| (0..SENT).for_each(|_| assert!(spawn(|| RAN.fetch_add(1, SeqCst)).join().is_ok())));
             compute_until(&|| RAN.load(SeqCst) == SENT);
         };
-        return Builder::new().workers(2).monitor(PATIENCE).run_with(Sends::default, first).unwrap();
+        return Runtime::new().workers(2).monitor(PATIENCE).run_with(Sends::default, first).unwrap();
     }
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -188,7 +188,7 @@ fn each_incident_is_reported_and_only_of_the_worker_that_is_stuck() {
         }
     };
     // The other worker sleeps all the time, or looks whether there is something to do.
-    reports.watch(Builder::new().workers(2)).run(work).unwrap();
+    reports.watch(Runtime::new().workers(2)).run(work).unwrap();
     let reports = reports.0.1.lock().unwrap();
     assert!(reports.len() >= 5);
     assert!(reports.iter().all(|stuck| STAND_IN || stuck.fiber.is_none() || stuck.worker == 0), "{reports:?}");
@@ -199,7 +199,7 @@ fn each_incident_is_reported_and_only_of_the_worker_that_is_stuck() {
 fn a_report_may_drop_the_pool_that_it_is_about() {
     let pool = Arc::new(Mutex::new(None::<Pool>));
     let (owner, (free, freed), (tell, told)) = (Arc::clone(&pool), mpsc::channel(), mpsc::channel());
-    let builder = Builder::new().workers(1).monitor(PATIENCE).on_stuck(move |_| {
+    let builder = Runtime::new().workers(1).monitor(PATIENCE).on_stuck(move |_| {
         let _ = free.send(());
         if let Some(pool) = owner.lock().unwrap().take() {
             drop(pool);
@@ -229,7 +229,7 @@ fn sleeps_for_good(thread: &str) -> bool {
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 fn the_monitor_sleeps_for_good_while_all_workers_do_and_wakes_with_them() {
     let reports = Reports::default();
-    let pool = reports.watch(Builder::new().workers(2).name("quiet")).pool().unwrap();
+    let pool = reports.watch(Runtime::new().workers(2).name("quiet")).pool().unwrap();
     for round in 1..=5 {
         while !sleeps_for_good("quiet-monitor") {
             std::thread::yield_now();

@@ -4,7 +4,7 @@
 
 use crate::common::{Meet, STAND_IN, on_real_schedulers, pool, scaled};
 use segue_core::{CancelToken, WaitsFor, check, in_fiber, registered, scope, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Sim, join, move_to};
+use segue_sched::{Fifo, Handle, Runtime, Sim, join, move_to};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -22,7 +22,7 @@ fn nested(inside: impl FnOnce(&Meet<()>) + Send, outside: impl FnOnce(&Handle) +
     let (handle, over) = (Meet::new(), Meet::new());
     scope(|s| {
         s.spawn(|| {
-            let inner = Builder::new().workers(1).run_with(Fifo::default, || {
+            let inner = Runtime::new().workers(1).run_with(Fifo::default, || {
                 handle.put(Handle::current().unwrap());
                 inside(&over);
             });
@@ -64,7 +64,7 @@ fn a_thread_moves_to_a_pool() {
 
 #[test]
 fn a_fiber_moves_on_its_stack_into_a_scheduler_inside_of_its_own() {
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             nested(
@@ -94,7 +94,7 @@ fn a_fiber_moves_on_its_stack_into_a_scheduler_inside_of_its_own() {
 fn a_fiber_moves_on_its_stack_to_the_scheduler_around_its_own() {
     on_real_schedulers(|| {
         let outer = Handle::current().unwrap();
-        let inner = Builder::new().workers(1).run(|| {
+        let inner = Runtime::new().workers(1).run(|| {
             let (home, place, thread) = (Handle::current().unwrap(), stack(), thread::current().id());
             let visit = || {
                 move_to(&outer, || {
@@ -120,7 +120,7 @@ fn a_fiber_moves_on_its_stack_to_the_scheduler_around_its_own() {
 fn a_panic_comes_home_with_the_fiber() {
     on_real_schedulers(|| {
         let outer = Handle::current().unwrap();
-        let inner = Builder::new().workers(1).run(|| {
+        let inner = Runtime::new().workers(1).run(|| {
             let home = Handle::current().unwrap();
             let result = catch_unwind(AssertUnwindSafe(|| move_to(&outer, || panic!("planted"))));
             assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "planted");
@@ -137,7 +137,7 @@ fn a_panic_comes_home_with_the_fiber() {
 #[test]
 fn a_scheduler_that_has_ended_is_an_error_that_says_so() {
     on_real_schedulers(|| {
-        let ended = Builder::new().workers(2).run(|| Handle::current().unwrap()).unwrap();
+        let ended = Runtime::new().workers(2).run(|| Handle::current().unwrap()).unwrap();
         let dropped = Arc::new(());
         let captured = Arc::clone(&dropped);
         let refused = move_to(&ended, move || drop(captured)).unwrap_err();
@@ -155,7 +155,7 @@ fn a_cancelled_fiber_does_not_move_and_one_that_has_moved_is_cancelled_there() {
         assert!(token.run(|| move_to(&there.handle(), || panic!("it was cancelled"))).is_err());
 
         let outer = Handle::current().unwrap();
-        let inner = Builder::new().workers(1).run(|| {
+        let inner = Runtime::new().workers(1).run(|| {
             for target in [&outer, &there.handle()] {
                 let (token, waits) = (CancelToken::new(), Meet::<()>::new());
                 let canceller = {
@@ -178,7 +178,7 @@ fn a_worker_waits_for_its_fibers_that_are_away() {
     on_real_schedulers(|| {
         let outer = Handle::current().unwrap();
         let (went, over) = (Arc::new(Meet::new()), Arc::new(AtomicBool::new(false)));
-        let inner = Builder::new().workers(1).run(|| {
+        let inner = Runtime::new().workers(1).run(|| {
             let (told, over, outer) = (Arc::clone(&went), Arc::clone(&over), outer.clone());
             // Detached: the run cancels it when it has gone, and waits for it.
             spawn(move || {
@@ -203,7 +203,7 @@ fn fibers_that_move_are_woken_and_cancelled_by_strangers() {
     let (moved, cancelled) = (AtomicUsize::new(0), AtomicUsize::new(0));
     on_real_schedulers(|| {
         let outer = Handle::current().unwrap();
-        let inner = Builder::new().workers(1).run(|| {
+        let inner = Runtime::new().workers(1).run(|| {
             let home = Handle::current().unwrap();
             scope(|s| {
                 for _ in 0..4 {
@@ -252,7 +252,7 @@ fn a_simulation_waits_for_its_fibers_that_are_elsewhere() {
         assert_eq!(run, Ok(1));
     }
     // The simulation inside of a fiber, of whose scheduler another visits.
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run(|| {
             let outer = Handle::current().unwrap();
@@ -264,7 +264,7 @@ fn a_simulation_waits_for_its_fibers_that_are_elsewhere() {
 
 #[test]
 fn a_scheduler_whose_first_fiber_has_ended_lets_the_one_around_it_run_for_its_visitors() {
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             let (there, put) = (Meet::new(), Meet::new());
@@ -301,7 +301,7 @@ fn a_fiber_that_begins_to_wait_neither_moves_nor_yields() {
     if STAND_IN {
         return;
     }
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             nested(
@@ -322,7 +322,7 @@ fn a_fiber_that_begins_to_wait_neither_moves_nor_yields() {
 fn what_a_thread_spawns_by_handle_belongs_to_that_scheduler() {
     for workers in [1, 2] {
         let ended = Arc::new(AtomicUsize::new(0));
-        let here = Builder::new().workers(workers).run(|| {
+        let here = Runtime::new().workers(workers).run(|| {
             let here = Handle::current().unwrap();
             let thread = std::thread::spawn({
                 let (here, ended) = (here.clone(), Arc::clone(&ended));
@@ -331,9 +331,10 @@ fn what_a_thread_spawns_by_handle_belongs_to_that_scheduler() {
                         let here = here.clone();
                         move || Handle::current() == Some(here)
                     });
-                    let named = here.spawn_as(segue_core::Builder::new().name("anna"), || {
-                        segue_core::with_current(|fiber| fiber.name().map(str::to_owned))
-                    });
+                    let named = segue_core::Builder::new()
+                        .name("anna")
+                        .on(&here)
+                        .spawn(|| segue_core::with_current(|fiber| fiber.name().map(str::to_owned)));
                     // This one waits until the scheduler, which ends meanwhile, cancels it.
                     let began = Arc::new(Meet::new());
                     drop(here.spawn({
@@ -371,7 +372,7 @@ fn a_handle_spawns_while_the_scheduler_ends() {
     for _ in 0..scaled(300, 10) {
         let (started, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut threads = None;
-        let run = Builder::new().workers(2).run(|| {
+        let run = Runtime::new().workers(2).run(|| {
             let here = Handle::current().unwrap();
             let (started, dropped) = (Arc::clone(&started), Arc::clone(&dropped));
             threads = Some(std::thread::spawn(move || {
@@ -409,7 +410,7 @@ fn a_run_ends_also_while_the_scheduler_to_which_its_fiber_went_to_spawn_is_never
         }
     });
     let there = || spawn(|| ()).join().unwrap();
-    Builder::new().workers(1).run(|| move_to(&far.handle(), there)).unwrap().unwrap();
+    Runtime::new().workers(1).run(|| move_to(&far.handle(), there)).unwrap().unwrap();
     over.store(true, SeqCst);
     assert!(busy.join().unwrap(), "the run has waited for the other scheduler to idle");
 }

@@ -9,7 +9,7 @@ mod common;
 
 use common::{STAND_IN, scaled};
 use segue_core::{Cancelled, WaitQueue, WaitsFor, spawn};
-use segue_sched::{Builder, Polled};
+use segue_sched::{Polled, Runtime};
 use std::fs::{read_dir, read_to_string};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -45,8 +45,8 @@ fn leaves_nothing(rounds: usize, round: impl Fn(usize)) {
 }
 
 /// Every other one with a monitor, which never gets to a report.
-fn builder(round: usize) -> Builder {
-    let builder = Builder::new().workers(1 + round % 3).name("counted");
+fn builder(round: usize) -> Runtime {
+    let builder = Runtime::new().workers(1 + round % 3).name("counted");
     if round.is_multiple_of(2) { builder.monitor(Duration::from_secs(1000)) } else { builder }
 }
 
@@ -121,7 +121,7 @@ fn resumes_from_foreign_threads_meet_the_end_of_their_scheduler() {
         // Sooner or later in their lives.
         let enough = resumed.load(SeqCst) + rounds % 50 * 40;
         let bells: Arc<[Bell; 4]> = Arc::new([(); 4].map(|()| Bell(WaitQueue::new(false))));
-        let pool = Builder::new().workers(1 + rounds % 2).pool().unwrap();
+        let pool = Runtime::new().workers(1 + rounds % 2).pool().unwrap();
         let fibers: Vec<_> = (0..bells.len())
             .map(|which| {
                 let (bells, resumed) = (Arc::clone(&bells), Arc::clone(&resumed));
@@ -158,7 +158,7 @@ fn resumes_from_foreign_threads_meet_the_end_of_their_scheduler() {
 fn more_workers_than_there_can_be_are_an_error() {
     let _turn = TURN.lock().unwrap();
     for workers in [usize::MAX, usize::MAX / 1024, (1 << 16) + 1] {
-        let asked = || Builder::new().workers(workers);
+        let asked = || Runtime::new().workers(workers);
         let errors = [asked().run(|| ()).unwrap_err(), asked().pool().map(drop).unwrap_err()];
         for error in errors {
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);

@@ -9,7 +9,7 @@ mod common;
 
 use common::{Counted, Meet, descriptors, pool, scaled, threads};
 use segue_core::{JoinError, finishing_source, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Shutdown, move_to};
+use segue_sched::{Fifo, Runtime, Shutdown, move_to};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -55,7 +55,7 @@ fn pools_start_and_stop() {
 fn runs_start_and_stop() {
     let before = Before::now();
     for round in 0..scaled(2000, 50) {
-        let run = Builder::new().workers(1 + round % 2).run_with(Fifo::default, || {
+        let run = Runtime::new().workers(1 + round % 2).run_with(Fifo::default, || {
             drop(spawn(|| Meet::<()>::new().wait()));
             spawn(move || round).join().unwrap()
         });
@@ -67,11 +67,11 @@ fn runs_start_and_stop() {
 #[test]
 fn runs_and_pools_with_a_grace_start_and_stop() {
     // Its timers are there from the first on.
-    drop(Builder::new().workers(1).shutdown(Shutdown::new().grace(Duration::MAX)).pool());
+    drop(Runtime::new().workers(1).shutdown(Shutdown::new().grace(Duration::MAX)).pool());
     let before = Before::now();
     for round in 0..scaled(1000, 30) {
         let shutdown = Shutdown::new().grace(Duration::from_micros(round as u64 % 7 * 20)).deadline(Duration::MAX);
-        let builder = Builder::new().workers(1 + round % 2).shutdown(shutdown);
+        let builder = Runtime::new().workers(1 + round % 2).shutdown(shutdown);
         let fibers = || [spawn(|| finishing_source().wait()), spawn(|| sleep(Duration::MAX)), spawn(|| Ok(()))];
         let all = if round % 3 == 0 {
             let pool = builder.pool().unwrap();
@@ -181,7 +181,7 @@ fn a_start_that_fails_leaves_nothing() {
             }
             Ok(segue_core::scheduling::WaitPark::new())
         };
-        let builder = Builder::new().workers(3).park(park);
+        let builder = Runtime::new().workers(3).park(park);
         let error = if round % 2 == 0 {
             builder.pool().map(drop).unwrap_err()
         } else {
@@ -198,7 +198,7 @@ fn a_start_that_fails_leaves_nothing() {
 fn an_idle_worker_starts_what_a_busy_one_offers_before_it_ends() {
     let before = Before::now();
     for round in 0..scaled(200, 10) {
-        let pool = Builder::new().workers(2).pool().unwrap();
+        let pool = Runtime::new().workers(2).pool().unwrap();
         let handle = pool.handle();
         let (tell, told) = mpsc::channel();
         let mover = thread::spawn(move || {

@@ -3,10 +3,10 @@
 
 use crate::common::{Meet, STAND_IN, in_child, scaled};
 use segue_core::{
-    Builder as Fiber, CancelToken, Cancelled, Either, after, blocking, check, finishing_source, is_cancelled,
-    is_finishing, now, scope, shield, sleep, spawn, spawn_task, yield_now,
+    Builder, CancelToken, Cancelled, Either, after, blocking, check, finishing_source, is_cancelled, is_finishing, now,
+    scope, shield, sleep, spawn, spawn_task, yield_now,
 };
-use segue_sched::{Builder, Fifo, Handle, Pool, Shutdown, Sim, Survivors, blocking_here, move_to};
+use segue_sched::{Fifo, Handle, Pool, Runtime, Shutdown, Sim, Survivors, blocking_here, move_to};
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -121,7 +121,7 @@ fn what_is_not_over_after_the_grace_is_cancelled_and_named() {
     let reports = Reports::new();
     let body = || {
         let before = now();
-        let deaf = |name| Fiber::new().name(name).spawn(move || (never().unwrap_err().to_string(), now() - before));
+        let deaf = |name| Builder::new().name(name).spawn(move || (never().unwrap_err().to_string(), now() - before));
         [deaf("deaf"), deaf("mute")]
     };
     simulated(&reports.of(Shutdown::new().grace(5 * SECOND).deadline(HOUR)), body, |fibers| {
@@ -153,9 +153,9 @@ fn what_survives_the_deadline_is_reported_with_what_it_waits_for() {
             }
         };
         let run = Sim::new(seed).shutdown(shutdown).run(|| {
-            Fiber::new().name("shielded").spawn(shielded);
-            Fiber::new().name("stubborn").spawn(stubborn(reports.clone()));
-            Fiber::new().name("obedient").spawn(never);
+            Builder::new().name("shielded").spawn(shielded);
+            Builder::new().name("stubborn").spawn(stubborn(reports.clone()));
+            Builder::new().name("obedient").spawn(never);
             spawn_task(async { after(Duration::MAX).await });
             now()
         });
@@ -196,7 +196,7 @@ fn a_deadline_of_zero_leaves_no_time_and_an_endless_one_does_not_come() {
     let reports = Reports::new();
     let shutdown = reports.of(Shutdown::new().deadline(Duration::ZERO));
     let released = reports.clone();
-    Sim::new(1).shutdown(shutdown).run(|| drop(Fiber::new().name("late").spawn(move || released.wait()))).unwrap();
+    Sim::new(1).shutdown(shutdown).run(|| drop(Builder::new().name("late").spawn(move || released.wait()))).unwrap();
     // Before it began it was cancelled, or it is named.
     assert!(reports.count() <= 1);
 
@@ -290,11 +290,11 @@ fn what_is_asked_ends_its_scope_and_with_that_the_daemons() {
 #[test]
 fn a_scheduler_inside_is_asked_and_cancelled_with_the_outer_one() {
     for grace in [Duration::MAX, MOMENT] {
-        let builder = Builder::new().workers(1).shutdown(Shutdown::new().grace(grace));
+        let builder = Runtime::new().workers(1).shutdown(Shutdown::new().grace(grace));
         let inside = builder.run(|| {
             let (begun, begins) = mpsc::channel();
             let inside = spawn(move || {
-                let inner = Builder::new().workers(1).run(|| {
+                let inner = Runtime::new().workers(1).run(|| {
                     begun.send(()).unwrap();
                     if grace == Duration::MAX { finishing_source().wait() } else { never() }
                 });
@@ -346,7 +346,7 @@ fn a_first_fiber_that_stays_is_reported_as_well() {
     let reports = Reports::new();
     let run = Sim::new(1).shutdown(reports.of(Shutdown::new().deadline(SECOND))).run(|| {
         Handle::current().unwrap().shutdown();
-        Fiber::new().name("never begins").spawn(|| ());
+        Builder::new().name("never begins").spawn(|| ());
         reports.wait();
         is_cancelled()
     });
@@ -384,7 +384,7 @@ fn on_threads<T: Send + 'static>(
     look: impl Fn(T),
 ) {
     for workers in [1, 2] {
-        let builder = || Builder::new().workers(workers).shutdown(shutdown());
+        let builder = || Runtime::new().workers(workers).shutdown(shutdown());
         look(builder().run(&body).unwrap());
         look(builder().run_with(Fifo::default, &body).unwrap());
         let pool = builder().pool().unwrap();
@@ -393,9 +393,9 @@ fn on_threads<T: Send + 'static>(
         drop(pool);
         look(result);
         // In a fiber of another one.
-        look(Builder::new().workers(workers).run(|| builder().run(&body).unwrap()).unwrap());
+        look(Runtime::new().workers(workers).run(|| builder().run(&body).unwrap()).unwrap());
     }
-    let mut driven = Builder::new().shutdown(shutdown()).driven(|| ()).unwrap();
+    let mut driven = Runtime::new().shutdown(shutdown()).driven(|| ()).unwrap();
     let result = driven.start(body).unwrap();
     while !result.is_finished() {
         let _ = driven.poll();
@@ -408,7 +408,7 @@ fn on_threads<T: Send + 'static>(
 fn every_scheduler_has_the_two_stages() {
     let asks = || spawn(|| finishing_source().wait().map(|()| sleep(MOMENT)));
     on_threads(|| Shutdown::new().grace(Duration::MAX), asks, |asked| assert_eq!(asked.join().unwrap(), Ok(Ok(()))));
-    let deaf = || Fiber::new().name("deaf").spawn(|| never().unwrap_err().to_string());
+    let deaf = || Builder::new().name("deaf").spawn(|| never().unwrap_err().to_string());
     on_threads(
         || Shutdown::new().grace(MOMENT),
         deaf,
@@ -425,7 +425,7 @@ fn every_scheduler_reports_who_is_left() {
     let shielded = |reports: Reports| {
         move || {
             let (reports, (begun, begins)) = (reports.clone(), mpsc::channel());
-            let fiber = Fiber::new().name("shielded").spawn(move || {
+            let fiber = Builder::new().name("shielded").spawn(move || {
                 begun.send(()).unwrap();
                 reports.wait();
             });
@@ -455,7 +455,7 @@ fn every_scheduler_reports_who_is_left() {
 
 #[test]
 fn a_pool_that_its_own_fiber_drops_gives_the_grace_too() {
-    let pool = Builder::new().workers(2).shutdown(Shutdown::new().grace(Duration::MAX)).pool().unwrap();
+    let pool = Runtime::new().workers(2).shutdown(Shutdown::new().grace(Duration::MAX)).pool().unwrap();
     let (tell, told) = mpsc::channel();
     let server = pool.spawn(move || {
         tell.send(()).unwrap();
@@ -472,7 +472,7 @@ fn a_pool_that_its_own_fiber_drops_gives_the_grace_too() {
 
 #[test]
 fn a_pool_that_is_shut_down_asks_what_comes_later_and_then_cancels_it() {
-    let pool = Builder::new().workers(1).shutdown(Shutdown::new().grace(MOMENT)).pool().unwrap();
+    let pool = Runtime::new().workers(1).shutdown(Shutdown::new().grace(MOMENT)).pool().unwrap();
     let deaf = pool.spawn(never);
     pool.handle().shutdown();
     assert_ne!(pool.spawn(is_finishing).join().ok(), Some(false));
@@ -487,11 +487,11 @@ fn a_fiber_of_somebody_elses_scope_is_reported_by_the_pool_that_it_is_on() {
     for workers in [1, 2] {
         let reports = Reports::new();
         let shutdown = reports.of(Shutdown::new().grace(MOMENT).deadline(MOMENT));
-        let pool = Builder::new().workers(workers).shutdown(shutdown).pool().unwrap();
+        let pool = Runtime::new().workers(workers).shutdown(shutdown).pool().unwrap();
         scope(|s| {
             let (begun, begins) = mpsc::channel();
             let waits = reports.clone();
-            s.spawn_on(&pool, move || {
+            Builder::new().within(s).on(&pool).spawn(move || {
                 begun.send(()).unwrap();
                 waits.wait();
             });
@@ -519,9 +519,9 @@ fn a_blocking_call_that_does_not_return_is_reported() {
             watcher.wait();
             drop(release.lock().unwrap().take());
         });
-        let run = Builder::new().workers(2).shutdown(shutdown).run(|| {
+        let run = Runtime::new().workers(2).shutdown(shutdown).run(|| {
             let (begun, begins) = mpsc::channel();
-            Fiber::new().name("calls").spawn(move || {
+            Builder::new().name("calls").spawn(move || {
                 let call = move || {
                     begun.send(()).unwrap();
                     released.recv().is_err()
@@ -548,12 +548,12 @@ fn a_fiber_that_blocks_its_worker_is_reported_at_once_and_where_it_has_called_th
         let reports = Reports::new();
         let shutdown = reports.of(Shutdown::new().deadline(MOMENT));
         let (waits, began) = (reports.clone(), now());
-        let run = Builder::new().workers(workers).shutdown(shutdown).run(|| {
+        let run = Runtime::new().workers(workers).shutdown(shutdown).run(|| {
             // Where there is one worker, it can't see that it is cancelled.
-            Fiber::new().name("sleeper").spawn(never);
+            Builder::new().name("sleeper").spawn(never);
             yield_now().unwrap();
             let here = Handle::current().unwrap();
-            let fiber = name.map_or_else(Fiber::new, |name| Fiber::new().name(name));
+            let fiber = name.map_or_else(Builder::new, |name| Builder::new().name(name));
             let calls = fiber.spawn(move || {
                 here.shutdown();
                 blocking_here(|| waits.wait());
@@ -579,12 +579,12 @@ fn a_fiber_that_waits_for_another_scheduler_is_reported_where_it_has_called_it()
         ("a pool", |pool, f| pool.call(f)),
         ("another scheduler", |pool, f| move_to(&pool.handle(), f).unwrap()),
     ];
-    let pool = Arc::new(Builder::new().workers(1).pool().unwrap());
+    let pool = Arc::new(Runtime::new().workers(1).pool().unwrap());
     for (what, call) in calls {
         let reports = Reports::new();
         let shutdown = reports.of(Shutdown::new().grace(MOMENT).deadline(MOMENT));
         let (waits, pool) = (reports.clone(), Arc::clone(&pool));
-        let run = Builder::new().workers(1).shutdown(shutdown).run(|| {
+        let run = Runtime::new().workers(1).shutdown(shutdown).run(|| {
             let (begun, begins) = mpsc::channel();
             let calls = move || {
                 call(&pool, &mut || {
@@ -592,7 +592,7 @@ fn a_fiber_that_waits_for_another_scheduler_is_reported_where_it_has_called_it()
                     waits.wait();
                 });
             };
-            Fiber::new().name("calls").spawn(calls);
+            Builder::new().name("calls").spawn(calls);
             blocking(move || begins.recv().unwrap()).unwrap();
         });
         run.unwrap();
@@ -619,11 +619,11 @@ fn a_fiber_that_computes_is_reported_with_its_worker_and_what_else_is_left_by_na
             kept.lock().unwrap().push(survivors.clone());
             stop.store(true, SeqCst);
         });
-        let run = Builder::new().workers(workers).shutdown(shutdown).run(|| {
-            Fiber::new().name("sleeper").spawn(never);
+        let run = Runtime::new().workers(workers).shutdown(shutdown).run(|| {
+            Builder::new().name("sleeper").spawn(never);
             yield_now().unwrap();
             let (here, enough) = (Handle::current().unwrap(), Arc::clone(&enough));
-            Fiber::new().name("grinder").spawn(move || {
+            Builder::new().name("grinder").spawn(move || {
                 here.shutdown();
                 compute_until(&enough);
             });
@@ -651,7 +651,7 @@ fn a_shutdown_is_called_off_when_all_ends_while_workers_are_asked() {
     // ends.
     for round in 0..scaled(50, 5) {
         let shutdown = Shutdown::new().deadline(Duration::from_micros(round as u64 * 20)).on_survivors(|_| ());
-        let run = Builder::new().workers(2).shutdown(shutdown).run(|| {
+        let run = Runtime::new().workers(2).shutdown(shutdown).run(|| {
             let began = now();
             spawn(move || while now() - began < Duration::from_micros(500) {});
         });
@@ -663,8 +663,8 @@ fn a_shutdown_is_called_off_when_all_ends_while_workers_are_asked() {
 fn the_process_ends_with_the_status_that_was_asked_for() {
     let end = in_child("the_process_ends_with_the_status_that_was_asked_for", || {
         let shutdown = Shutdown::new().grace(MOMENT).deadline(MOMENT).exit_status(3);
-        let _ = Builder::new().workers(1).shutdown(shutdown).run(|| {
-            Fiber::new().name("shielded").spawn(|| shield(never));
+        let _ = Runtime::new().workers(1).shutdown(shutdown).run(|| {
+            Builder::new().name("shielded").spawn(|| shield(never));
             yield_now().unwrap();
         });
     });
@@ -678,7 +678,7 @@ fn the_process_ends_with_the_status_that_was_asked_for() {
 fn a_process_whose_only_worker_computes_ends_as_well() {
     let end = in_child("a_process_whose_only_worker_computes_ends_as_well", || {
         let shutdown = Shutdown::new().deadline(MOMENT).exit_status(4);
-        let _ = Builder::new().workers(1).shutdown(shutdown).run(|| {
+        let _ = Runtime::new().workers(1).shutdown(shutdown).run(|| {
             Handle::current().unwrap().shutdown();
             compute_until(&AtomicBool::new(false));
         });
@@ -703,7 +703,7 @@ fn a_simulated_process_ends_as_well() {
 fn what_ends_in_time_leaves_the_status_alone() {
     let end = in_child("what_ends_in_time_leaves_the_status_alone", || {
         let shutdown = Shutdown::new().grace(MOMENT).deadline(HOUR).exit_status(6);
-        let deaf = Builder::new().workers(2).shutdown(shutdown).run(|| spawn(never)).unwrap();
+        let deaf = Runtime::new().workers(2).shutdown(shutdown).run(|| spawn(never)).unwrap();
         drop(deaf.join());
     });
     end.assert_passed();
@@ -713,7 +713,7 @@ fn what_ends_in_time_leaves_the_status_alone() {
 fn a_hook_that_panics_ends_the_process() {
     let end = in_child("a_hook_that_panics_ends_the_process", || {
         let shutdown = Shutdown::new().deadline(MOMENT).on_survivors(|_| panic!("no report"));
-        let _ = Builder::new().workers(1).shutdown(shutdown).run(|| {
+        let _ = Runtime::new().workers(1).shutdown(shutdown).run(|| {
             spawn(|| shield(never));
             yield_now().unwrap();
         });

@@ -7,7 +7,7 @@ mod common;
 use common::{Meet, in_child, scaled};
 use segue_core::{scope, sleep, spawn, yield_now};
 use segue_sched::par::prelude::*;
-use segue_sched::{Builder, Fifo, Sim, StackConfig, join};
+use segue_sched::{Fifo, Runtime, Sim, StackConfig, join};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -23,8 +23,8 @@ fn with_few(body: fn()) {
             Sim::new(seed).stacks(few(slots)).run(body).unwrap();
         }
         for workers in [1, 2, 4] {
-            Builder::new().workers(workers).stacks(few(slots)).run(body).unwrap();
-            Builder::new().workers(workers).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
+            Runtime::new().workers(workers).stacks(few(slots)).run(body).unwrap();
+            Runtime::new().workers(workers).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
         }
     }
 }
@@ -96,15 +96,15 @@ fn spawns_beyond_the_limit_stall_and_run_later() {
         for seed in 0..10 {
             Sim::new(seed).stacks(few(slots)).run(body).unwrap();
         }
-        Builder::new().workers(1).stacks(few(slots)).run(body).unwrap();
-        Builder::new().workers(1).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
-        Builder::new().workers(1).stacks(few(slots)).pool().unwrap().run(body).unwrap();
+        Runtime::new().workers(1).stacks(few(slots)).run(body).unwrap();
+        Runtime::new().workers(1).stacks(few(slots)).run_with(Fifo::default, body).unwrap();
+        Runtime::new().workers(1).stacks(few(slots)).pool().unwrap().run(body).unwrap();
     }
 }
 
 #[test]
 fn stacks_come_back() {
-    let pool = Builder::new().workers(1).stacks(few(2)).pool().unwrap();
+    let pool = Runtime::new().workers(1).stacks(few(2)).pool().unwrap();
     for n in 0..scaled(1000, 50) {
         assert_eq!(pool.run(|| spawn(move || n).join().unwrap()), Ok(n));
     }
@@ -141,7 +141,7 @@ fn two_workers_share_what_there_is() {
         for round in 0..20 {
             let slots = 2 + round % 12;
             let done = AtomicUsize::new(0);
-            let pool = Builder::new().workers(2).stacks(few(slots)).pool().unwrap();
+            let pool = Runtime::new().workers(2).stacks(few(slots)).pool().unwrap();
             pool.run(|| {
                 scope(|s| {
                     for _ in 0..50 {
@@ -174,7 +174,7 @@ fn closures_do_not_wait_at_a_worker_without_stacks_while_another_has_some() {
         for _ in 0..50 {
             let done = AtomicUsize::new(0);
             // One worker's pool takes all slots at once, and keeps them warm.
-            let run = Builder::new().workers(2).stacks(few(8)).run(|| {
+            let run = Runtime::new().workers(2).stacks(few(8)).run(|| {
                 scope(|s| {
                     for _ in 0..200 {
                         drop(s.spawn(|| {
@@ -195,8 +195,8 @@ fn closures_do_not_wait_at_a_worker_without_stacks_while_another_has_some() {
 #[cfg(not(any(miri, feature = "threads")))]
 mod sizes {
     use super::common::in_child;
-    use segue_core::{Builder as Fiber, scope, spawn};
-    use segue_sched::{Builder, Sim, hosted_as};
+    use segue_core::{Builder, scope, spawn};
+    use segue_sched::{Runtime, Sim, hosted_as};
     use std::hint::black_box;
 
     const DEPTH: usize = 20_000;
@@ -210,21 +210,21 @@ mod sizes {
 
     #[test]
     fn one_fiber_may_have_a_larger_stack_than_the_others() {
-        let deep = || Fiber::new().name("deep").stack_size(BYTES);
+        let deep = || Builder::new().name("deep").stack_size(BYTES);
         let body = || {
             // More than a worker keeps, one after the other and at once.
             for _ in 0..3 {
                 scope(|s| {
-                    let fibers: Vec<_> = (0..20).map(|_| deep().spawn_in(s, || descend(DEPTH))).collect();
+                    let fibers: Vec<_> = (0..20).map(|_| deep().within(s).spawn(|| descend(DEPTH))).collect();
                     fibers.into_iter().for_each(|fiber| assert_eq!(fiber.join().unwrap(), DEPTH));
                 });
                 assert_eq!(spawn(|| descend(10)).join().unwrap(), 10);
             }
         };
         Sim::new(1).run(body).unwrap();
-        Builder::new().workers(2).run(body).unwrap();
-        let pool = Builder::new().workers(1).pool().unwrap();
-        assert_eq!(pool.spawn_as(deep(), || descend(DEPTH)).join().unwrap(), DEPTH);
+        Runtime::new().workers(2).run(body).unwrap();
+        let pool = Runtime::new().workers(1).pool().unwrap();
+        assert_eq!(deep().on(&pool).spawn(|| descend(DEPTH)).join().unwrap(), DEPTH);
         // On a plain thread without a runtime a fiber is a thread.
         assert_eq!(deep().spawn(|| descend(DEPTH)).join().unwrap(), DEPTH);
         let hosted = hosted_as(deep(), || (descend(DEPTH), segue_core::with_current(|fiber| fiber.to_string())));
@@ -243,7 +243,7 @@ mod sizes {
             let _ = segue_core::wait_future(segue_sched::hosted(|| recurse(0)));
         });
         end.assert_aborted("fiber 'hosted' (0) overflowed its stack");
-        end.assert_aborted("To enlarge it: Builder::stack_size for this fiber");
+        end.assert_aborted("To enlarge it: Runtime::stack_size for this fiber");
         end.assert_aborted("recurse\n");
     }
 }

@@ -8,7 +8,7 @@ use segue_core::{scope, spawn, spawn_task, wait_future, yield_now};
 use segue_sched::fiber::effect::{Effect, Handler, perform};
 use segue_sched::fiber::generator;
 use segue_sched::par::prelude::*;
-use segue_sched::{Builder, Explore, Plain, Polled, Sim, default_pool, hosted, join, move_to};
+use segue_sched::{Explore, Plain, Polled, Runtime, Sim, default_pool, hosted, join, move_to};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -94,10 +94,10 @@ macro_rules! tests {
 }
 
 tests! {
-    a_destructor_runs_a_scheduler_on_its_thread: Builder::new().workers(1).run(body).unwrap();
-    a_destructor_runs_a_scheduler_with_two_workers: Builder::new().workers(2).run(body).unwrap();
+    a_destructor_runs_a_scheduler_on_its_thread: Runtime::new().workers(1).run(body).unwrap();
+    a_destructor_runs_a_scheduler_with_two_workers: Runtime::new().workers(2).run(body).unwrap();
     a_destructor_runs_the_plain_scheduler: Plain::run(body);
-    a_destructor_makes_a_pool: Builder::new().workers(1).pool().unwrap().run(body).unwrap();
+    a_destructor_makes_a_pool: Runtime::new().workers(1).pool().unwrap().run(body).unwrap();
     a_destructor_starts_the_default_runtime: default_pool().run(body).unwrap();
     a_destructor_spawns: spawn(body).join().unwrap();
     a_destructor_spawns_a_task: spawn_task(async { 42 }).join().unwrap();
@@ -112,7 +112,7 @@ tests! {
         Explore::random(2).run(fails).map_or(42, |_| 0)
     };
     a_destructor_drives_a_scheduler: {
-        let mut driven = Builder::new().driven(|| ()).unwrap();
+        let mut driven = Runtime::new().driven(|| ()).unwrap();
         let fiber = driven.start(|| 42).unwrap();
         while driven.poll() == Polled::Again {}
         fiber.join().unwrap()

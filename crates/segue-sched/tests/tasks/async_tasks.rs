@@ -204,7 +204,7 @@ fn a_run_ends_what_waits_for_ever() {
     let waker = Arc::new(Mutex::new(None));
     on_real_schedulers(|| {
         let before = DROPPED.load(SeqCst);
-        let inner = segue_sched::Builder::new().workers(2).run(|| {
+        let inner = segue_sched::Runtime::new().workers(2).run(|| {
             for _ in 0..10 {
                 drop(spawn_task(Never(Arc::clone(&waker), Counted(&DROPPED))));
             }
@@ -344,7 +344,7 @@ fn with_polls_given_away(why: Why, body: impl FnOnce()) {
         }
     });
     let policy = move || GivesAway(why, Fifo::default(), send.clone());
-    segue_sched::Builder::new().workers(1).run_with(policy, body).unwrap();
+    segue_sched::Runtime::new().workers(1).run_with(policy, body).unwrap();
     stranger.join().unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Futures that were first polled on a scheduler that has ended since.
 
 use segue_core::{after, wait_future};
-use segue_sched::{Builder, Sim};
+use segue_sched::{Runtime, Sim};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn a_sleep_ends_also_if_the_scheduler_on_which_it_began_has_ended() {
     ends(|| {
         let kept = Arc::new(Mutex::new(None));
         let keep = Arc::clone(&kept);
-        Builder::new().workers(1).run(move || *keep.lock().unwrap() = Some(sleep_that_was_polled())).unwrap();
+        Runtime::new().workers(1).run(move || *keep.lock().unwrap() = Some(sleep_that_was_polled())).unwrap();
         let sleep = kept.lock().unwrap().take().unwrap();
         let began = std::time::Instant::now();
         wait_future(sleep).unwrap();
@@ -53,6 +53,6 @@ fn a_sleep_ends_also_if_the_simulator_on_which_it_began_has_ended() {
 fn a_sleep_is_dropped_on_another_thread_after_the_end_of_its_scheduler() {
     let kept = Arc::new(Mutex::new(None));
     let keep = Arc::clone(&kept);
-    Builder::new().workers(2).run(move || *keep.lock().unwrap() = Some(sleep_that_was_polled())).unwrap();
+    Runtime::new().workers(2).run(move || *keep.lock().unwrap() = Some(sleep_that_was_polled())).unwrap();
     std::thread::spawn(move || drop(kept.lock().unwrap().take())).join().unwrap();
 }

@@ -3,7 +3,7 @@
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, pool, scaled};
 use segue_core::{CancelToken, JoinError, check, is_cancelled, scope, shield, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Fifo, Runtime, Sim};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -170,8 +170,8 @@ fn a_run_cancels_and_joins_what_is_left() {
     }
     for workers in [1, 2] {
         let drops = &*Box::leak(Box::new(AtomicUsize::new(0)));
-        Builder::new().workers(workers).run(|| body(drops)).unwrap();
-        Builder::new().workers(workers).run_with(Fifo::default, || body(drops)).unwrap();
+        Runtime::new().workers(workers).run(|| body(drops)).unwrap();
+        Runtime::new().workers(workers).run_with(Fifo::default, || body(drops)).unwrap();
         let pool = pool(workers);
         pool.run(|| body(drops)).unwrap();
         drop(pool);

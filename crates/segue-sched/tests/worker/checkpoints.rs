@@ -3,7 +3,7 @@
 
 use crate::common::{Meet, STAND_IN, everywhere, pool};
 use segue_core::{check, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim, checkpoint, join};
+use segue_sched::{Fifo, Runtime, Sim, checkpoint, join};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -27,13 +27,13 @@ fn a_ready_fiber_gets_its_turn() {
         until(&done);
         other.join().unwrap();
     };
-    Builder::new().workers(1).run(body).unwrap();
-    Builder::new().workers(1).run_with(Fifo::default, body).unwrap();
+    Runtime::new().workers(1).run(body).unwrap();
+    Runtime::new().workers(1).run_with(Fifo::default, body).unwrap();
 }
 
 #[test]
 fn a_timer_fires_meanwhile() {
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run(|| {
             let done = AtomicBool::new(false);
@@ -87,7 +87,7 @@ fn mail_from_a_thread_is_read_at_the_next_checkpoint() {
                 computing.store(false, SeqCst);
             })
         };
-        Builder::new()
+        Runtime::new()
             .workers(1)
             .run_with(Fifo::default, || {
                 let reader = spawn({
@@ -128,7 +128,7 @@ fn a_closure_from_outside_runs_meanwhile() {
 #[test]
 fn an_idle_worker_gets_a_fork_that_was_noted_before() {
     for _ in 0..20 {
-        Builder::new()
+        Runtime::new()
             .workers(2)
             .run(|| {
                 let done = AtomicBool::new(false);
@@ -182,7 +182,7 @@ fn a_panicking_fiber_does_not_give_up_its_turn() {
             assert!(!self.0.load(SeqCst));
         }
     }
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run(|| {
             let ran = Arc::new(AtomicBool::new(false));

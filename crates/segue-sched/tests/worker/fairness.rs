@@ -5,7 +5,7 @@
 use crate::common::{everywhere, scaled};
 use segue_core::scheduling::{Park, Unpark, WaitPark};
 use segue_core::{WaitQueue, WaitsFor, admit, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Sim};
+use segue_sched::{Fifo, Runtime, Sim};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -35,8 +35,8 @@ const BOUND: usize = 2 * 128 + 1;
 
 /// On one worker, where nobody else could run the other fiber.
 fn on_one_worker(body: impl Fn() + Send + Sync) {
-    Builder::new().workers(1).run(&body).unwrap();
-    Builder::new().workers(1).run_with(Fifo::default, &body).unwrap();
+    Runtime::new().workers(1).run(&body).unwrap();
+    Runtime::new().workers(1).run_with(Fifo::default, &body).unwrap();
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn waits_that_need_not_wait_end_the_turn() {
 
 #[test]
 fn a_turn_has_as_many_operations_as_it_says() {
-    let first_in_first_out = Builder::new().workers(1).run_with(Fifo::default, || {
+    let first_in_first_out = Runtime::new().workers(1).run_with(Fifo::default, || {
         yield_now().unwrap();
         assert_eq!(operations_in_a_turn(|| admit().unwrap()), 129);
         // A wait begins a new count, and so does a yield.
@@ -94,7 +94,7 @@ fn a_fiber_that_must_not_suspend_is_not_made_to_yield() {
 
 #[test]
 fn one_that_is_cancelled_while_it_was_made_to_yield_does_not_begin() {
-    let first_in_first_out = Builder::new().workers(1).run_with(Fifo::default, || {
+    let first_in_first_out = Runtime::new().workers(1).run_with(Fifo::default, || {
         let token = segue_core::CancelToken::new();
         yield_now().unwrap();
         let canceller = spawn({
@@ -154,7 +154,7 @@ impl Park for Counting {
 fn counting(body: impl FnOnce(&dyn Fn() -> usize)) {
     let polls = Arc::new(AtomicUsize::new(0));
     let park = || Ok(Counting { inner: WaitPark::new(), polls: Arc::clone(&polls) });
-    Builder::new().workers(1).park(park).run_with(Fifo::default, || body(&|| polls.load(SeqCst))).unwrap();
+    Runtime::new().workers(1).park(park).run_with(Fifo::default, || body(&|| polls.load(SeqCst))).unwrap();
 }
 
 /// Computes for a while. Not a sleep: nothing is decided by how long it takes, except what is
@@ -203,7 +203,7 @@ fn the_longer_the_turns_the_fewer_between_polls() {
 fn a_timer_is_served_while_a_thousand_fibers_chat() {
     let turns = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             scope(|s| {
@@ -239,7 +239,7 @@ fn mail_that_keeps_coming_does_not_keep_timers_from_firing() {
             }
         }
     });
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run(|| {
             let reader = spawn({

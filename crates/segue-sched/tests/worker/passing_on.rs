@@ -3,7 +3,7 @@
 
 use crate::common::{in_child, scaled};
 use segue_core::{blocking, in_fiber, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Goes, Policy, Polled, Started, Stealing, Task, Why};
+use segue_sched::{Fifo, Goes, Policy, Polled, Runtime, Started, Stealing, Task, Why};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 fn on_one_worker(body: impl Fn() + Send + Sync) {
-    Builder::new().workers(1).run(&body).unwrap();
-    Builder::new().workers(1).run_with(Fifo::default, &body).unwrap();
+    Runtime::new().workers(1).run(&body).unwrap();
+    Runtime::new().workers(1).run_with(Fifo::default, &body).unwrap();
 }
 
 /// First in, first out; notes what it gives out, and that it does so in no fiber.
@@ -67,11 +67,11 @@ fn a_policy_gives_out_each_turn_once_and_in_its_order() {
                         ran.lock().unwrap().push("joined");
                     }
                 };
-                drop(segue_core::Builder::new().name(name).spawn_in(s, body));
+                drop(segue_core::Builder::new().name(name).within(s).spawn(body));
             }
         });
     };
-    Builder::new().workers(1).run_with(policy, main).unwrap();
+    Runtime::new().workers(1).run_with(policy, main).unwrap();
     assert_eq!(*ran.lock().unwrap(), ["a", "b", "c", "a", "b", "c", "a", "b", "c", "joined"]);
     let turns = ["new", "new", "new", "a", "b", "c", "a", "b", "c", "a", "b", "c", "new", "b", "main"];
     assert_eq!(*given.lock().unwrap(), turns);
@@ -156,7 +156,7 @@ fn workers_inside_of_fibers_that_pass_on_keep_to_themselves() {
                 });
             }
             let inner = s.spawn(|| {
-                let run = Builder::new().workers(1).run_with(Fifo::default, || {
+                let run = Runtime::new().workers(1).run_with(Fifo::default, || {
                     scope(|s| {
                         let turns: Vec<_> = (0..2)
                             .map(|_| {
@@ -181,7 +181,7 @@ fn workers_inside_of_fibers_that_pass_on_keep_to_themselves() {
 #[test]
 fn a_poll_of_a_driven_scheduler_ends_though_fibers_pass_on_for_ever() {
     let over = Rc::new(RefCell::new(false));
-    let mut fibers = Builder::new().driven(|| ()).unwrap();
+    let mut fibers = Runtime::new().driven(|| ()).unwrap();
     let turns = Arc::new(AtomicUsize::new(0));
     let mut handles = Vec::new();
     for _ in 0..2 {
@@ -220,7 +220,7 @@ fn a_policy_that_panics_while_a_fiber_passes_on_ends_the_process() {
         }
     }
     let end = in_child("a_policy_that_panics_while_a_fiber_passes_on_ends_the_process", || {
-        let _ = Builder::new().workers(1).run_with(
+        let _ = Runtime::new().workers(1).run_with(
             || Limited(Stealing::default(), 20),
             || {
                 let fibers = [(); 2].map(|()| spawn(|| (0..100).for_each(|_| yield_now().unwrap())));
@@ -262,13 +262,13 @@ fn a_closure_that_is_given_out_while_another_waits_is_not_lost() {
             handles.into_iter().for_each(|handle| handle.join().unwrap());
         }
     };
-    Builder::new().workers(1).run_with(GivesAway::default, main).unwrap();
-    Builder::new().workers(2).run_with(GivesAway::default, main).unwrap();
+    Runtime::new().workers(1).run_with(GivesAway::default, main).unwrap();
+    Runtime::new().workers(2).run_with(GivesAway::default, main).unwrap();
 }
 
 #[test]
 fn closures_wait_for_the_loop_while_a_driven_scheduler_starts_others() {
-    let mut fibers = Builder::new().driven(|| ()).unwrap();
+    let mut fibers = Runtime::new().driven(|| ()).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let main = fibers.spawn({
         let over = Arc::clone(&over);

@@ -1,8 +1,8 @@
 //! Spawn, join, scopes that borrow, panics, turns and sleep, on every scheduler.
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
-use segue_core::{Builder as Spawn, JoinError, WaitQueue, WaitsFor, check, scope, sleep, spawn, yield_now};
-use segue_sched::{Builder, Fifo, Handle, Sim, worker_index};
+use segue_core::{Builder, JoinError, WaitQueue, WaitsFor, check, scope, sleep, spawn, yield_now};
+use segue_sched::{Fifo, Handle, Runtime, Sim, worker_index};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -163,7 +163,7 @@ fn a_panic_of_the_first_fiber_leaves_the_run_after_all_has_ended() {
     for workers in [1, 2] {
         let drops = &*Box::leak(Box::new(AtomicUsize::new(0)));
         let counted = Counted(drops);
-        let run = catch_unwind(AssertUnwindSafe(|| Builder::new().workers(workers).run(|| detach_and_panic(counted))));
+        let run = catch_unwind(AssertUnwindSafe(|| Runtime::new().workers(workers).run(|| detach_and_panic(counted))));
         assert_eq!(*run.unwrap_err().downcast::<&str>().unwrap(), "root");
         assert_eq!(drops.load(SeqCst), 1);
         let pool = crate::common::pool(workers);
@@ -283,7 +283,7 @@ fn a_wait_in_a_drop_that_is_answered_just_then_switches_no_stacks() {
                 yield_now().unwrap();
             }
         };
-        let run = Builder::new().workers(1).run_with(Fifo::default, || {
+        let run = Runtime::new().workers(1).run_with(Fifo::default, || {
             scope(|s| {
                 drop(s.spawn(bystander));
                 let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -305,7 +305,7 @@ fn a_wait_in_a_drop_that_is_answered_just_then_switches_no_stacks() {
 fn fibers_that_yield_take_turns() {
     // First in, first out: in strict rotation.
     let order = Mutex::new(Vec::new());
-    Builder::new()
+    Runtime::new()
         .workers(1)
         .run_with(Fifo::default, || {
             scope(|s| {
@@ -365,7 +365,7 @@ fn sleepers_wake_in_the_order_of_their_deadlines() {
         assert!(started.elapsed() < Duration::from_secs(60), "five days pass at once");
     }
     // One worker: with more, two that are both due are not ordered.
-    Builder::new().workers(1).run(|| assert_eq!(run(Duration::from_millis(10)), [1, 2, 3, 4, 5])).unwrap();
+    Runtime::new().workers(1).run(|| assert_eq!(run(Duration::from_millis(10)), [1, 2, 3, 4, 5])).unwrap();
     crate::common::pool(1).run(|| assert_eq!(run(Duration::from_millis(10)), [1, 2, 3, 4, 5])).unwrap();
 }
 
@@ -412,14 +412,14 @@ fn very_many_spawns_and_joins() {
 #[test]
 fn names_reach_the_fiber() {
     everywhere(|| {
-        let fiber = Spawn::new().name("named").spawn(|| segue_core::with_current(|me| me.name().map(str::to_owned)));
+        let fiber = Builder::new().name("named").spawn(|| segue_core::with_current(|me| me.name().map(str::to_owned)));
         assert_eq!(fiber.join().unwrap().as_deref(), Some("named"));
     });
 }
 
 #[test]
 fn a_fiber_asks_on_which_worker_of_how_many_it_runs() {
-    let pool = Builder::new().workers(3).pool().unwrap();
+    let pool = Runtime::new().workers(3).pool().unwrap();
     for worker in 0..3 {
         let asks = || {
             let before = (worker_index(), Handle::current().map(|own| own.workers()));
@@ -429,7 +429,7 @@ fn a_fiber_asks_on_which_worker_of_how_many_it_runs() {
         let (before, after) = pool.handle().spawn_at(worker, asks).join().unwrap();
         assert_eq!((before, after), ((Some(worker), Some(3)), Some(worker)), "a fiber stays on its worker");
     }
-    let one = Builder::new().workers(1).run(|| (worker_index(), Handle::current().map(|own| own.workers())));
+    let one = Runtime::new().workers(1).run(|| (worker_index(), Handle::current().map(|own| own.workers())));
     assert_eq!(one.unwrap(), (Some(0), Some(1)));
     assert!(worker_index().is_none() && Handle::current().is_none(), "a plain thread is no worker");
 }

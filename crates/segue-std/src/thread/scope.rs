@@ -104,7 +104,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: `scope` has stored it, for a reference of these lifetimes, before it lent `self`.
         let inner: &'scope segue::Scope<'scope, 'env> = unsafe { &*inner };
         let (shared, thread) = (&self.shared, Thread::new(name));
-        let handle = builder.spawn_in(inner, {
+        let handle = builder.within(inner).spawn({
             let thread = thread.clone();
             move || Outcome { result: Some(catch_unwind(AssertUnwindSafe(|| thread.run(f)))), shared }
         });

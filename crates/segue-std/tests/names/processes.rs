@@ -21,7 +21,7 @@ use std::time::Duration;
 fn everywhere(f: impl Fn() + Send + Sync) {
     f();
     for workers in [1, 2] {
-        segue::sched::Builder::new().workers(workers).run(&f).unwrap();
+        segue::sched::Runtime::new().workers(workers).run(&f).unwrap();
         segue::runtime().workers(workers).run(&f).unwrap();
     }
 }

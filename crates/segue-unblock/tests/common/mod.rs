@@ -4,7 +4,7 @@
 
 use segue_core::scheduling::WaitPark;
 use segue_io::{Backend, DriverPark};
-use segue_sched::{Builder, Fifo};
+use segue_sched::{Fifo, Runtime};
 use std::fmt::Debug;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
@@ -40,7 +40,7 @@ pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
 /// Runs a test on one worker. Who waits for another fiber there has to be suspended.
 pub fn on_one_worker<T>(backend: Backend, test: impl FnOnce() -> T) -> T {
     guarded(("one worker", backend), || {
-        Builder::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
+        Runtime::new().workers(1).park(move || DriverPark::with(backend)).run_with(Fifo::default, test).unwrap()
     })
 }
 
@@ -52,12 +52,12 @@ pub fn everywhere(test: impl Fn()) {
 /// Compiled once, whatever the closures of a test program.
 fn everywhere_by(test: &dyn Fn()) {
     guarded("no driver", || {
-        Builder::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
+        Runtime::new().workers(1).park(|| Ok(WaitPark::new())).run(test).unwrap();
     });
     for backend in BACKENDS {
         on_one_worker(backend, test);
         guarded(("two workers", backend), || {
-            Builder::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap();
+            Runtime::new().workers(2).park(move || DriverPark::with(backend)).run(test).unwrap();
         });
     }
 }

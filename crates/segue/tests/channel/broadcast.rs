@@ -424,8 +424,8 @@ fn a_deadlock_names_who_waits() {
         scope(|s| {
             let mut copy = receiver.clone();
             let sender = &sender;
-            drop(Builder::new().name("listener").spawn_in(s, move || copy.iter().count()));
-            drop(Builder::new().name("speaker").spawn_in(s, move || (0..3).for_each(|n| sender.send(n).unwrap())));
+            drop(Builder::new().name("listener").within(s).spawn(move || copy.iter().count()));
+            drop(Builder::new().name("speaker").within(s).spawn(move || (0..3).for_each(|n| sender.send(n).unwrap())));
         });
     });
     let text = run.unwrap_err().to_string();

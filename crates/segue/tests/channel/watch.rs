@@ -453,7 +453,7 @@ fn plain_threads_alone_see_what_was_done_before() {
 fn a_deadlock_names_who_waits() {
     let run = Sim::new(1).run(|| {
         let (_sender, mut receiver) = watch::channel(0);
-        scope(|s| drop(Builder::new().name("watcher").spawn_in(s, move || receiver.changed())));
+        scope(|s| drop(Builder::new().name("watcher").within(s).spawn(move || receiver.changed())));
     });
     let text = run.unwrap_err().to_string();
     let names = text.contains("fiber `watcher` waits for a change of a watched value at ");

@@ -165,7 +165,7 @@ fn nest(depth: usize, innermost: &(dyn Fn() -> usize + Sync)) -> usize {
         return innermost();
     }
     scope(|s| {
-        let inner = Builder::new().stack_size(1 << 16).spawn_in(s, move || nest(depth - 1, innermost));
+        let inner = Builder::new().stack_size(1 << 16).within(s).spawn(move || nest(depth - 1, innermost));
         inner.join().map_or(0, |ended| ended + 1)
     })
 }

@@ -4,7 +4,7 @@
 use crate::meet;
 
 use meet::{Task, pool, simulated};
-use segue::sched::Builder;
+use segue::sched::Runtime;
 use segue::sync::Semaphore;
 use segue::{Fifo, no_suspend, scope, spawn_task, wait_future, yield_now};
 use std::future::Future;
@@ -52,10 +52,10 @@ fn a_task_that_is_always_ready_gives_up_its_turn() {
         });
         (longest, turns.into_inner())
     };
-    let (longest, turns) = Builder::new().workers(1).run_with(Fifo::default, run).unwrap();
+    let (longest, turns) = Runtime::new().workers(1).run_with(Fifo::default, run).unwrap();
     assert!(longest <= TURN && turns >= 19, "{longest} at once, {turns} turns");
     // The policy that steals gives a worker's turns out in another order.
-    let (longest, turns) = Builder::new().workers(1).run(run).unwrap();
+    let (longest, turns) = Runtime::new().workers(1).run(run).unwrap();
     assert!(longest <= 4 * TURN && turns >= 19, "{longest} at once, {turns} turns");
     // Others are chosen by chance, and often the task again.
     let all = AtomicUsize::new(0);
@@ -75,7 +75,7 @@ fn a_fiber_that_waits_for_such_a_future_does_as_well() {
         });
         (longest, turns.into_inner())
     };
-    let (longest, turns) = Builder::new().workers(1).run_with(Fifo::default, run).unwrap();
+    let (longest, turns) = Runtime::new().workers(1).run_with(Fifo::default, run).unwrap();
     assert!(longest <= TURN && turns >= 19, "{longest} at once, {turns} turns");
 }
 

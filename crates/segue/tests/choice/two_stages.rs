@@ -64,8 +64,8 @@ fn what_does_not_end_within_the_grace_is_cancelled_and_named() {
         let ended = Sim::new(seed).run(|| {
             let before = now();
             scope(|s| {
-                let deaf = Builder::new().name("deaf").spawn_in(s, never);
-                let ends = Builder::new().name("ends").spawn_in(s, serve);
+                let deaf = Builder::new().name("deaf").within(s).spawn(never);
+                let ends = Builder::new().name("ends").within(s).spawn(serve);
                 s.cancel_soft(Duration::from_secs(5));
                 s.cancel_soft(HOUR);
                 assert!(ends.join().unwrap().is_ok());
@@ -157,7 +157,7 @@ fn a_cancellation_ends_a_wait_to_be_asked() {
 
 #[test]
 fn to_ask_races_those_who_begin_to_wait_for_it() {
-    let pool = segue::sched::Builder::new().workers(2).pool().unwrap();
+    let pool = segue::sched::Runtime::new().workers(2).pool().unwrap();
     let ended = AtomicUsize::new(0);
     let rounds = if cfg!(miri) { 5 } else { 2_000 };
     pool.call(|| {
@@ -258,7 +258,7 @@ fn a_token_names_the_fibers_that_wait_under_it_until_they_have_ended() {
     let ended = Sim::new(1).run(|| {
         let named = |name| Builder::new().name(name).token(&token).spawn(never);
         let fibers = ["one", "two"].map(named);
-        let inside = || scope(|s| Builder::new().name("inside").spawn_in(s, || sleep(MOMENT)).join().unwrap());
+        let inside = || scope(|s| Builder::new().name("inside").within(s).spawn(|| sleep(MOMENT)).join().unwrap());
         token.run(inside).unwrap();
         let mut names = token.names(9);
         names.sort();

@@ -21,7 +21,7 @@ impl<F: FnMut()> Drop for AtDrop<F> {
 
 /// A pool that steals.
 pub fn pool(workers: usize) -> Pool {
-    segue::sched::Builder::new().workers(workers).pool().unwrap()
+    segue::sched::Runtime::new().workers(workers).pool().unwrap()
 }
 
 /// Runs `body` as the first fiber of a simulation for each of so many seeds. What is printed names
@@ -49,14 +49,14 @@ fn everywhere_by(body: &(dyn Fn() + Send + Sync)) {
     simulated(20, |_| body());
     for workers in [1, 2] {
         println!("on {workers} workers");
-        segue::sched::Builder::new().workers(workers).run_with(Fifo::default, body).unwrap();
-        segue::sched::Builder::new().workers(workers).run(body).unwrap();
+        segue::sched::Runtime::new().workers(workers).run_with(Fifo::default, body).unwrap();
+        segue::sched::Runtime::new().workers(workers).run(body).unwrap();
         segue::runtime().workers(workers).run(body).unwrap();
         pool(workers).run(body).unwrap();
     }
     println!("under other policies");
-    segue::sched::Builder::new().workers(2).run_with(RoundRobin::default, body).unwrap();
-    segue::sched::Builder::new().workers(2).run_with(ByPriority::strict, body).unwrap();
+    segue::sched::Runtime::new().workers(2).run_with(RoundRobin::default, body).unwrap();
+    segue::sched::Runtime::new().workers(2).run_with(ByPriority::strict, body).unwrap();
     println!("on plain threads");
     body();
 }

@@ -33,10 +33,11 @@ fn what_a_builder_says_holds_wherever_its_fiber_is_spawned() {
     let named = || Builder::new().name("courier");
     let own = || fiber::current().unwrap().name().map(str::to_owned);
     let joined = [
-        pool.spawn_as(named(), own).join(),
-        pool.spawn_as(segue::core::Builder::new().name("courier"), own).join(),
-        pool.run(Handle::current).unwrap().unwrap().spawn_as(named(), own).join(),
-        named().spawn_on(&pool, own).join(),
+        named().on(&pool).spawn(own).join(),
+        segue::core::Builder::new().name("courier").on(&pool).spawn(own).join(),
+        named().on(&pool.run(Handle::current).unwrap().unwrap()).spawn(own).join(),
+        scope(|s| named().within(s).on(&pool).spawn(own).join()),
+        scope(|s| named().on(&pool).within(s).spawn(own).join()),
     ];
     assert!(joined.into_iter().all(|name| name.unwrap().as_deref() == Some("courier")));
     let hosted = pool.run(|| segue::wait_future(segue::sched::hosted_as(named(), own))).unwrap();

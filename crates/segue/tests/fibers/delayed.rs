@@ -36,7 +36,7 @@ fn in_virtual_time_each_begins_when_its_delay_is_over() {
         let order = Mutex::new(Vec::new());
         scope(|s| {
             let fibers = delays.map(|n| {
-                Builder::new().after(n * HOUR).spawn_in(s, || {
+                Builder::new().after(n * HOUR).within(s).spawn(|| {
                     order.lock().unwrap().push(since());
                     // It may wait, as any other.
                     sleep(HOUR / 2).unwrap();
@@ -75,7 +75,7 @@ fn everywhere_it_runs_with_what_its_builder_says_and_borrows() {
     everywhere(|| {
         let word = String::from("later");
         scope(|s| {
-            let named = Builder::new().name("reminder").stack_size(1 << 20).after(MILLI).spawn_in(s, || {
+            let named = Builder::new().name("reminder").stack_size(1 << 20).after(MILLI).within(s).spawn(|| {
                 let deep = std::hint::black_box([1_u8; 700_000]);
                 yield_now().unwrap();
                 let name = fiber::current().and_then(|fiber| fiber.name().map(String::from));
@@ -86,7 +86,7 @@ fn everywhere_it_runs_with_what_its_builder_says_and_borrows() {
         });
         // Nobody joins it, and the scope waits.
         let ran = AtomicUsize::new(0);
-        scope(|s| drop(Builder::new().after(MILLI).spawn_in(s, || ran.fetch_add(1, SeqCst))));
+        scope(|s| drop(Builder::new().after(MILLI).within(s).spawn(|| ran.fetch_add(1, SeqCst))));
         assert_eq!(ran.into_inner(), 1);
     });
 }
@@ -105,7 +105,7 @@ fn one_that_is_taken_back_is_dropped_and_says_why() {
         scope(|s| {
             let delayed = |wait: bool, token: &CancelToken| {
                 let counted = Counted(&drops);
-                let fiber = Builder::new().token(token).after(HOUR).spawn_in(s, || drop(counted));
+                let fiber = Builder::new().token(token).after(HOUR).within(s).spawn(|| drop(counted));
                 if wait {
                     sleep(MILLI).unwrap();
                 }
@@ -125,7 +125,7 @@ fn one_that_is_taken_back_is_dropped_and_says_why() {
             }
             assert_eq!(drops.load(SeqCst), 5);
             // Under a token that is cancelled already it does not begin, however short the delay.
-            let late = Builder::new().token(&token).after(Duration::ZERO).spawn_in(s, || ());
+            let late = Builder::new().token(&token).after(Duration::ZERO).within(s).spawn(|| ());
             assert_eq!(reason(late.join()), "cancelled: all of them");
             // And by its scope.
             let scoped = delayed(true, &CancelToken::new());
@@ -161,7 +161,7 @@ fn at_the_very_instant_it_is_taken_back_or_runs_and_never_after_the_cancel() {
     Explore::random(500).check(|| {
         let cancelled = AtomicUsize::new(0);
         let outcome = scope(|s| {
-            let fiber = Builder::new().after(HOUR).spawn_in(s, || (cancelled.load(SeqCst), check().is_err()));
+            let fiber = Builder::new().after(HOUR).within(s).spawn(|| (cancelled.load(SeqCst), check().is_err()));
             sleep(HOUR).unwrap();
             fiber.cancel();
             cancelled.store(1, SeqCst);
@@ -209,7 +209,7 @@ fn cancel_against_the_delay_on_workers() {
                     let fibers: Vec<_> = (0..rounds)
                         .map(|n| {
                             let delay = Duration::from_micros(n);
-                            Builder::new().after(delay).spawn_in(s, || ran.fetch_add(1, SeqCst))
+                            Builder::new().after(delay).within(s).spawn(|| ran.fetch_add(1, SeqCst))
                         })
                         .collect();
                     sleep(Duration::from_micros(rounds / 2)).unwrap();
@@ -232,7 +232,7 @@ fn ten_thousand_that_wait_have_no_stacks() {
         .run(|| {
             scope(|s| {
                 for n in 1..=count {
-                    drop(Builder::new().after(n * MILLI).spawn_in(s, || ran.fetch_add(1, SeqCst)));
+                    drop(Builder::new().after(n * MILLI).within(s).spawn(|| ran.fetch_add(1, SeqCst)));
                 }
                 let since = now();
                 sleep(count * MILLI + MILLI).unwrap();
@@ -250,7 +250,7 @@ fn a_panic_is_its_handle_s_and_its_scope_s() {
         assert_eq!(Result::<(), _>::unwrap_err(fiber.join()).into_panic().unwrap().downcast_ref(), Some(&"sour"));
         let raised = catch_unwind(AssertUnwindSafe(|| {
             scope(|s| {
-                drop(Builder::new().after(MILLI).spawn_in(s, || resume_unwind(Box::new("of the scope"))));
+                drop(Builder::new().after(MILLI).within(s).spawn(|| resume_unwind(Box::new("of the scope"))));
                 assert!(after(Duration::MAX).wait().is_err());
             });
         }));
@@ -273,7 +273,7 @@ fn a_panic_is_its_handle_s_and_its_scope_s() {
 fn in_a_scope_that_fails_or_is_over_it_does_not_begin() {
     everywhere(|| {
         let error = try_scope(|s| {
-            let late = Builder::new().after(HOUR).spawn_in(s, || ());
+            let late = Builder::new().after(HOUR).within(s).spawn(|| ());
             s.spawn_try(|| Err::<(), _>("out of ink"));
             assert_eq!(reason(late.join()), "cancelled: out of ink");
             Ok::<_, Cancelled>(())
@@ -281,7 +281,7 @@ fn in_a_scope_that_fails_or_is_over_it_does_not_begin() {
         assert_eq!(error.unwrap_err().to_string(), "a fiber failed: out of ink");
         scope(|s| {
             s.on_exit(HOUR, || {
-                let late = Builder::new().after(Duration::ZERO).spawn_in(s, || ());
+                let late = Builder::new().after(Duration::ZERO).within(s).spawn(|| ());
                 assert!(late.is_finished());
                 reason(late.join());
             });
@@ -299,7 +299,7 @@ fn it_inherits_what_fibers_of_its_scope_do() {
         SharedHandler::new().answer(|Ask| 42).handle(|| {
             scope(|s| {
                 let now = s.spawn(|| perform(Ask));
-                let later = Builder::new().after(MILLI).spawn_in(s, || perform(Ask));
+                let later = Builder::new().after(MILLI).within(s).spawn(|| perform(Ask));
                 (now.join().unwrap(), later.join().unwrap())
             })
         })
@@ -315,7 +315,7 @@ fn in_a_scope_in_a_drop_during_a_panic_it_never_runs_as_no_task_does() {
             let _spawns = AtDrop(|| {
                 scope(|s| {
                     let count = || ran.fetch_add(1, SeqCst);
-                    let fiber = Builder::new().after(Duration::ZERO).spawn_in(s, count).join();
+                    let fiber = Builder::new().after(Duration::ZERO).within(s).spawn(count).join();
                     let task = s.spawn_task(async move { count() }).join();
                     // A plain thread that panics may wait.
                     if fiber::current().is_some() {

@@ -7,7 +7,7 @@ use meet::{AtDrop, everywhere};
 use segue::core::scheduling::{Job, Spawn};
 use segue::effect::{Effect, Handler, perform};
 use segue::fiber::AccessError;
-use segue::{Scope, after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
+use segue::{Builder, Scope, after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -300,7 +300,7 @@ fn a_drop_that_panics_of_what_a_fiber_was_to_inherit_is_the_scope_s() {
         let text = raised(|s| {
             for heir in ["one", "two"] {
                 ESTATE.with_borrow_mut(|estate| estate.0 = Some(heir));
-                assert!(s.spawn_on(&Over, || ()).join().unwrap_err().is_cancelled());
+                assert!(Builder::new().within(s).on(&Over).spawn(|| ()).join().unwrap_err().is_cancelled());
             }
             ESTATE.with_borrow_mut(|estate| estate.0 = None);
         });

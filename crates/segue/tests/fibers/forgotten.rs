@@ -56,14 +56,14 @@ fn polled<'a, T>(future: impl IntoFuture<Output = T, IntoFuture: Send + 'a>) -> 
 fn handles_of_fibers_and_tasks() {
     in_scope(|s, lent| {
         forget(s.spawn(lent.writes()));
-        forget(Builder::new().cancellable().spawn_in(s, lent.writes()));
-        forget(Builder::new().after(Duration::from_micros(1)).spawn_in(s, lent.writes()));
+        forget(Builder::new().cancellable().within(s).spawn(lent.writes()));
+        forget(Builder::new().after(Duration::from_micros(1)).within(s).spawn(lent.writes()));
         forget(s.spawn_task(async { lent.writes()() }));
         forget(s.spawn_local(lent.writes()));
         forget(s.spawn(lent.writes()).join_source());
         // One that waits for the end, registered with it.
         forget(polled(s.spawn(lent.writes())));
-        forget(polled(Builder::new().cancellable().spawn_in(s, lent.writes()).join_source()));
+        forget(polled(Builder::new().cancellable().within(s).spawn(lent.writes()).join_source()));
         // The error of a join that was cancelled has the handle.
         let late = s.spawn(lent.writes());
         let token = CancelToken::new();
@@ -75,7 +75,7 @@ fn handles_of_fibers_and_tasks() {
     in_scope(|s, lent| {
         let failed = try_scope(|inner| {
             forget(inner.spawn_try(|| Err::<(), _>("out of ink")));
-            forget(Builder::new().spawn_try_in(inner, || Ok::<_, Cancelled>(lent.writes()())));
+            forget(Builder::new().within(inner).spawn_try(|| Ok::<_, Cancelled>(lent.writes()())));
             Ok::<_, Cancelled>(())
         });
         assert!(failed.is_err());
@@ -100,7 +100,7 @@ fn a_daemon_s_handle_and_what_is_to_begin_later() {
                 ran.fetch_add(1, SeqCst);
             }));
             begins.wait().unwrap();
-            let late = Builder::new().after(HOUR).spawn_in(s, || ran.fetch_add(100, SeqCst));
+            let late = Builder::new().after(HOUR).within(s).spawn(|| ran.fetch_add(100, SeqCst));
             late.cancel();
             forget(late);
         });

@@ -18,8 +18,8 @@ fn a_handle_cancels_its_fiber_and_no_other() {
     everywhere(|| {
         let cell = MVar::empty();
         scope(|s| {
-            let first = Builder::new().cancellable().spawn_in(s, never);
-            let second = Builder::new().name("second").cancellable().spawn_in(s, || cell.take());
+            let first = Builder::new().cancellable().within(s).spawn(never);
+            let second = Builder::new().name("second").cancellable().within(s).spawn(|| cell.take());
             first.cancel_with("no longer wanted");
             let cancelled = first.join().unwrap().unwrap_err();
             assert_eq!(cancelled.to_string(), "cancelled: no longer wanted");
@@ -60,7 +60,7 @@ fn a_token_given_to_a_builder_cancels_all_that_it_was_given_for() {
 fn a_fiber_under_a_token_is_cancelled_with_its_scope_too() {
     everywhere(|| {
         scope(|s| {
-            let fiber = Builder::new().cancellable().spawn_in(s, never);
+            let fiber = Builder::new().cancellable().within(s).spawn(never);
             s.cancel();
             // It may not have started.
             assert!(fiber.join().map_or(true, |result| result.is_err()));

@@ -91,7 +91,7 @@ fn a_panic_of_it_is_the_scope_s() {
 
 #[test]
 fn no_other_worker_takes_it_however_busy_its_own_is() {
-    let pool = segue::sched::Builder::new().workers(2).pool().unwrap();
+    let pool = segue::sched::Runtime::new().workers(2).pool().unwrap();
     pool.call(|| {
         let here = thread::current().id();
         scope(|s| {
@@ -140,7 +140,7 @@ fn it_has_a_header_of_its_own_whatever_runs_it() {
         let spawns = || {
             assert!(is_unblocked());
             scope(|s| {
-                let named = Builder::new().name("local").attribute(Priority(3)).spawn_local_in(s, local);
+                let named = Builder::new().name("local").attribute(Priority(3)).within(s).local().spawn(local);
                 (named.join().unwrap(), s.spawn_local(local).join().unwrap())
             })
         };
@@ -190,7 +190,13 @@ fn an_explored_schedule_chooses_it_like_any_other_and_replays() {
         scope(|s| {
             for n in 0..3 {
                 let order = &order;
-                drop(Builder::new().name(format!("local {n}")).spawn_local_in(s, move || order.borrow_mut().push(n)));
+                drop(
+                    Builder::new()
+                        .name(format!("local {n}"))
+                        .within(s)
+                        .local()
+                        .spawn(move || order.borrow_mut().push(n)),
+                );
             }
         });
         order.into_inner()
@@ -205,7 +211,7 @@ fn an_explored_schedule_chooses_it_like_any_other_and_replays() {
 
 #[test]
 fn a_fiber_of_a_scope_on_a_pool_borrows_and_is_cancelled_with_the_scope() {
-    let pool = segue::sched::Builder::new().workers(1).name("other").pool().unwrap();
+    let pool = segue::sched::Runtime::new().workers(1).name("other").pool().unwrap();
     let borrows = || {
         let words = [String::from("straight"), String::from("line")];
         let lengths = scope(|s| {
@@ -213,13 +219,13 @@ fn a_fiber_of_a_scope_on_a_pool_borrows_and_is_cancelled_with_the_scope() {
                 assert_eq!(thread::current().name(), Some("other-0"));
                 words[0].len()
             };
-            let far = s.spawn_on(&pool, there);
+            let far = Builder::new().within(s).on(&pool).spawn(there);
             let near = s.spawn(|| words[1].len());
             [far.join().unwrap(), near.join().unwrap()]
         });
         assert_eq!(lengths, [8, 4]);
         scope(|s| {
-            let far = s.spawn_on(&pool, never);
+            let far = Builder::new().within(s).on(&pool).spawn(never);
             s.cancel_with("enough");
             match far.join() {
                 Ok(waited) => assert_eq!(waited.unwrap_err().to_string(), "cancelled: enough"),

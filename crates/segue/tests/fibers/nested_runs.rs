@@ -57,7 +57,7 @@ fn timers_and_sockets_of_the_outer_run_go_on_while_an_inner_one_is_busy() {
     }
     is_told(|busy| on_one_worker(busy));
     // The same with a park that has no driver.
-    is_told(|busy| segue::sched::Builder::new().workers(1).run(busy).unwrap());
+    is_told(|busy| segue::sched::Runtime::new().workers(1).run(busy).unwrap());
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn in_a_scope_fibers_run_in_place_and_what_comes_later_never_runs_and_says_why()
         no_suspend(|| {
             scope(|s| {
                 let task = s.spawn_task(async { 1 });
-                let later = Builder::new().after(soon).spawn_in(s, || 2);
+                let later = Builder::new().after(soon).within(s).spawn(|| 2);
                 let fiber = s.spawn(|| ran.fetch_add(1, SeqCst));
                 if !in_fiber() {
                     assert_eq!((task.join().unwrap(), later.join().unwrap(), fiber.join().unwrap()), (1, 2, 0));

@@ -86,12 +86,12 @@ impl std::ops::Drop for Sour {
 fn all<'scope>(s: &'scope Scope<'scope, '_>, pair: Pair, began: &'scope Barrier) {
     let begin = || _ = shield(|| began.wait()).unwrap();
     s.on_exit(Duration::MAX, move || pair.act(Hook));
-    drop(Builder::new().name("daemon").spawn_daemon_in(s, move || {
+    drop(Builder::new().name("daemon").within(s).daemon().spawn(move || {
         begin();
         pair.act(Daemon);
     }));
     for (name, part) in [("child", Child), ("sibling", Sibling)] {
-        drop(Builder::new().name(name).spawn_in(s, move || {
+        drop(Builder::new().name(name).within(s).spawn(move || {
             begin();
             pair.act(part);
         }));

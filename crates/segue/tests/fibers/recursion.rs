@@ -54,7 +54,7 @@ fn a_call_that_blocks() {
 
 #[test]
 fn a_run_inside() {
-    let inner = || segue::sched::Builder::new().workers(1);
+    let inner = || segue::sched::Runtime::new().workers(1);
     for _ in 0..3 {
         recursive(|again| run(again));
         recursive(|again| inner().run_with(Fifo::default, || spawn_here(again)).unwrap());
@@ -71,7 +71,7 @@ fn spawn_here(again: &(dyn Fn() -> bool + Sync)) -> bool {
 fn a_detached_fiber_of_a_run_inside_ends_with_it() {
     static CELL: OnceCell<bool> = OnceCell::new();
     let again = || matches!(CELL.get_or_init(|| false), Err(ForceError::Recursive(_)));
-    let inner = segue::sched::Builder::new().workers(1);
+    let inner = segue::sched::Runtime::new().workers(1);
     assert_eq!(CELL.get_or_init(|| inner.run(|| spawn(again).join().unwrap()).unwrap()), Ok(&true));
 }
 
@@ -262,7 +262,7 @@ mod captured {
 
     #[test]
     fn another_fiber_at_the_address_waits() {
-        let used_again = segue::sched::Builder::new().workers(1).run_with(Fifo::default, || {
+        let used_again = segue::sched::Runtime::new().workers(1).run_with(Fifo::default, || {
             let mut used_again = 0;
             for around in SURROUNDINGS {
                 let cell: &OnceCell<u32> = Box::leak(Box::default());
@@ -288,7 +288,7 @@ mod captured {
 
     #[test]
     fn the_rest_of_an_initialiser_is_inside_of_it_wherever_it_goes_on() {
-        let told = segue::sched::Builder::new().workers(1).run_with(Fifo::default, || {
+        let told = segue::sched::Runtime::new().workers(1).run_with(Fifo::default, || {
             let mut told = 0;
             for around in SURROUNDINGS {
                 let cell: &OnceCell<u32> = Box::leak(Box::default());
@@ -305,7 +305,7 @@ mod captured {
 
     #[test]
     fn what_has_left_an_initialiser_is_not_inside_of_it() {
-        let value = segue::sched::Builder::new().workers(1).run_with(Fifo::default, || {
+        let value = segue::sched::Runtime::new().workers(1).run_with(Fifo::default, || {
             let cell: &OnceCell<u32> = Box::leak(Box::default());
             let forces = spawn(move || {
                 cell.get_or_init(|| {

@@ -339,7 +339,7 @@ fn handles_that_are_forgotten_keep_no_scope_open() {
             std::mem::forget(s.spawn(count).join_source());
             std::mem::forget(s.spawn_task(async { count() }));
             std::mem::forget(s.spawn_daemon(|| drop(never())));
-            std::mem::forget(Builder::new().cancellable().spawn_in(s, count));
+            std::mem::forget(Builder::new().cancellable().within(s).spawn(count));
             std::mem::forget(s.token());
         });
         assert_eq!(ran.into_inner(), 4);
@@ -348,7 +348,7 @@ fn handles_that_are_forgotten_keep_no_scope_open() {
 
 #[test]
 fn daemons_race_the_end_of_the_scope() {
-    let pool = segue::sched::Builder::new().workers(2).pool().unwrap();
+    let pool = segue::sched::Runtime::new().workers(2).pool().unwrap();
     let rounds = if cfg!(miri) { 5 } else { 2_000 };
     let (made, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     pool.call(|| {

@@ -362,7 +362,7 @@ fn one_future_is_cancelled_with_its_children() {
         scope(|s| {
             let (began, begins) = segue::sync::promise();
             let other = s.spawn(|| sleep(Duration::from_millis(1)));
-            let future = Builder::new().cancellable().spawn_in(s, || {
+            let future = Builder::new().cancellable().within(s).spawn(|| {
                 scope(|inner| {
                     let child = inner.spawn(|| {
                         began.fill(()).unwrap();

@@ -226,7 +226,7 @@ fn requests_are_pipelined(handler: impl Fn(&Pool, u64, &Semaphore) -> u64 + Send
     const REQUESTS: u64 = 20;
     let computes = pool(2);
     let begun = Semaphore::new(0);
-    let answers = segue::sched::Builder::new().workers(1).run_with(Fifo::default, || {
+    let answers = segue::sched::Runtime::new().workers(1).run_with(Fifo::default, || {
         scope(|s| {
             let (handler, computes, begun) = (&handler, &computes, &begun);
             let requests: Vec<_> = (0..REQUESTS)

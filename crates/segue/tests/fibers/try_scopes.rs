@@ -111,7 +111,7 @@ fn all_failures_are_kept_in_their_order_and_echoes_are_not() {
         let error = try_scope(|s| {
             let (go, goes) = segue::sync::promise();
             let (began, begins) = segue::sync::promise();
-            let second = Builder::new().name("second").spawn_try_in(s, move || {
+            let second = Builder::new().name("second").within(s).spawn_try(move || {
                 began.fill(()).unwrap();
                 shield(|| goes.wait().map(drop)).unwrap();
                 Err::<(), _>("the second")
@@ -657,7 +657,7 @@ fn a_thousand_nested_scopes_pass_a_failure_outwards() {
             if depth == 0 {
                 return Err("the innermost".into());
             }
-            let inner = Builder::new().stack_size(1 << 16).spawn_try_in(s, move || nest(depth - 1));
+            let inner = Builder::new().stack_size(1 << 16).within(s).spawn_try(move || nest(depth - 1));
             inner.join().map(drop).map_err(Box::<dyn Error + Send + Sync>::from)
         })
     }

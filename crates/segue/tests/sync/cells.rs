@@ -91,8 +91,9 @@ fn recursion_through_two_fibers_is_a_deadlock_that_names_both() {
     for seed in 0..100 {
         let run = Sim::new(seed).run(|| {
             scope(|s| {
-                let one = Builder::new().name("one").spawn_in(s, || LEFT.force_fallible().unwrap_err().to_string());
-                let two = Builder::new().name("two").spawn_in(s, || RIGHT.force_fallible().unwrap_err().to_string());
+                let one = Builder::new().name("one").within(s).spawn(|| LEFT.force_fallible().unwrap_err().to_string());
+                let two =
+                    Builder::new().name("two").within(s).spawn(|| RIGHT.force_fallible().unwrap_err().to_string());
                 (one.join(), two.join())
             })
         });

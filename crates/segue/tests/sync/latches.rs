@@ -312,8 +312,8 @@ fn planted_a_forgotten_done_is_a_deadlock_that_is_named() {
         let (group, latch) = (WaitGroup::new(), Latch::new(1));
         std::mem::forget(group.hold());
         scope(|s| {
-            drop(Builder::new().name("group").spawn_in(s, || group.wait()));
-            drop(Builder::new().name("latch").spawn_in(s, || latch.wait()));
+            drop(Builder::new().name("group").within(s).spawn(|| group.wait()));
+            drop(Builder::new().name("latch").within(s).spawn(|| latch.wait()));
         });
     });
     let text = run.unwrap_err().to_string();

@@ -265,7 +265,7 @@ fn conservation_a_lock_that_was_told_in_vain_and_is_not_chosen() {
         }
     };
     // In turn, so that each is where it is to be.
-    segue::sched::Builder::new().workers(1).run_with(Fifo::default, body).unwrap();
+    segue::sched::Runtime::new().workers(1).run_with(Fifo::default, body).unwrap();
 }
 
 #[test]

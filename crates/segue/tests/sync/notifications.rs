@@ -291,7 +291,7 @@ fn planted_a_notification_that_is_kept_is_a_deadlock_that_is_named() {
         let notify = Notify::new();
         scope(|s| {
             let kept = Task::waiting(notify.wait_source());
-            drop(Builder::new().name("waiter").spawn_in(s, || notify.wait()));
+            drop(Builder::new().name("waiter").within(s).spawn(|| notify.wait()));
             pauses(3);
             notify.notify_one();
             std::mem::forget(kept);

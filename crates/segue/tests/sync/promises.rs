@@ -218,8 +218,8 @@ fn a_deadlock_names_both_fibers_and_what_each_waits_for() {
                         }
                     }
                 };
-                drop(Builder::new().name("left").spawn_in(s, wait(left, fill_right)));
-                drop(Builder::new().name("right").spawn_in(s, wait(right, fill_left)));
+                drop(Builder::new().name("left").within(s).spawn(wait(left, fill_right)));
+                drop(Builder::new().name("right").within(s).spawn(wait(right, fill_left)));
             });
         });
         let deadlock = run.unwrap_err();
