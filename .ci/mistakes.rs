@@ -131,6 +131,10 @@ pub fn a_fiber_borrows_what_the_body_owns() {
         s.on_exit(Duration::MAX, || drop(word.len()));
         //~ closure may outlive the current function, but it borrows `word`
         segue::Builder::new().after(Duration::ZERO).within(s).spawn(|| word.len());
+        //~ closure may outlive the current function, but it borrows `word`
+        segue::Builder::new().within(s).spawn(|| word.len());
+        //~ closure may outlive the current function, but it borrows `word`
+        segue::Builder::new().within(s).local().spawn(|| word.len());
         //~ async block may outlive the current function, but it borrows `word`
         s.spawn_task(async { word.len() });
     });
@@ -173,6 +177,32 @@ pub fn a_fiber_takes_what_is_not_send() {
         Ok::<_, Cancelled>(())
     })
     .unwrap();
+}
+
+pub fn a_detached_fiber_borrows() {
+    let word = String::from("short");
+    //~ closure may outlive the current function, but it borrows `word`
+    segue::Builder::new().name("counts").spawn(|| word.len());
+    //~ closure may outlive the current function, but it borrows `word`
+    segue::Builder::new().on(segue::default_pool()).spawn(|| word.len());
+}
+
+/// A local fiber begins on its worker at once, and has that worker's scheduler.
+pub fn a_local_fiber_begins_later_or_elsewhere() {
+    segue::scope(|s| {
+        //~ no method named `after` found
+        segue::Builder::new().within(s).local().after(Duration::ZERO).spawn(|| ());
+        //~ no method named `on` found
+        segue::Builder::new().within(s).local().on(segue::default_pool()).spawn(|| ());
+    });
+}
+
+/// Only the fibers of a `try_scope` fail it by an error.
+pub fn a_fiber_of_a_scope_fails_it() {
+    segue::scope(|s| {
+        //~ no method named `spawn_try` found
+        segue::Builder::new().within(s).spawn_try(|| Ok::<_, Cancelled>(()));
+    });
 }
 
 pub fn what_begins_later_takes_what_is_not_send() {

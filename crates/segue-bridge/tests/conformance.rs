@@ -3,7 +3,7 @@
 use segue_bridge::{direct, direct_local};
 use segue_core::conformance::Suite;
 
-/// What a hosted fiber spawns runs on plain threads, as long as no default runtime was set.
+/// The children of a hosted fiber run in the default runtime.
 #[test]
 fn a_fiber_in_a_futures_executor() {
     Suite::new("hosted by block_on", |main| futures::executor::block_on(direct_local(main)).unwrap()).hosted().check();

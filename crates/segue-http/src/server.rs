@@ -160,7 +160,7 @@ impl<'h> Server<'h> {
     /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut
     /// down.
     ///
-    /// The fibers are spawned on the caller's scheduler; from a plain thread, on the default one.
+    /// The fibers are spawned on the caller's scheduler; on a plain thread, each is a thread.
     /// At most [`Config::max_connections`] are served at a time, counted for each call; for further
     /// clients, connections without a request are ended. If there is none, one client more is
     /// accepted and waits, and all others wait in the listener's backlog. An error in accepting,

@@ -1,4 +1,5 @@
-//! Where the fibers of a builder start, whose they are, and how long they may borrow.
+//! Where the fibers of a builder start, which family they join, and how long they may
+//! borrow.
 //!
 //! Used by `builder.rs`: each setting of a place gives the builder another type, and only the types
 //! that make sense have a `spawn`.
@@ -17,7 +18,7 @@ use crate::spawn::try_scope::TryScope;
 use crate::tree::cancelled::Cancelled;
 use std::marker::PhantomData;
 
-/// The place of a builder whose fibers are `Send`, and may borrow what outlives `'a`.
+/// The place of a builder of fibers that are `Send`, and may borrow data that outlives `'a`.
 ///
 /// Implemented for the places of this module alone.
 pub trait Place<'a>: Sized + Sealed {
@@ -73,8 +74,8 @@ impl<R: DefaultRuntime> Place<'static> for Detached<R> {
 /// A scheduler that has detached fibers of its own: a pool, for instance.
 ///
 /// # Safety
-/// The family that `with_family` shows is completed by its owner, who waits for the members that
-/// are made in that call.
+/// The family that `with_family` shows is completed by its owner, and so after the end of the
+/// members that are made in that call.
 pub unsafe trait Host: Spawn {
     /// Calls `f` with the family of the scheduler's detached fibers; not if the scheduler has
     /// ended, or is about to.
@@ -126,7 +127,7 @@ impl On<'_> {
     }
 }
 
-/// In a scope: the fiber may borrow what the scope may, and the scope waits for the fiber. Of a
+/// In a scope: the fiber may borrow as the scope may, and the scope waits for the fiber. Of a
 /// [`TryScope`] if `K` is [`Fallible`].
 pub struct Within<'scope, 'env: 'scope, K = Infallible> {
     pub(super) scope: &'scope Scope<'scope, 'env>,
