@@ -243,7 +243,7 @@ mod sizes {
             let _ = segue_core::wait_future(segue_sched::hosted(|| recurse(0)));
         });
         end.assert_aborted("fiber 'hosted' (0) overflowed its stack");
-        end.assert_aborted("To enlarge it: Runtime::stack_size for this fiber");
+        end.assert_aborted("To enlarge it: Builder::stack_size for this fiber");
         end.assert_aborted("recurse\n");
     }
 }
