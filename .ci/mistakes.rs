@@ -190,7 +190,7 @@ pub fn a_detached_fiber_borrows() {
 /// A local fiber begins on its worker at once, and has that worker's scheduler.
 pub fn a_local_fiber_begins_later_or_elsewhere() {
     segue::scope(|s| {
-        //~ no method named `after` found
+        //~ method cannot be called due to unsatisfied trait bounds
         segue::Builder::new().within(s).local().after(Duration::ZERO).spawn(|| ());
         //~ no method named `on` found
         segue::Builder::new().within(s).local().on(segue::default_pool()).spawn(|| ());
