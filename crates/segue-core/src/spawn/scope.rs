@@ -323,10 +323,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_given(Given::default(), f)
+        // Not by `spawn_given`: its settings would be written out for the cold function.
+        if self.is_late() {
+            return self.spawn_late(Given::default(), f);
+        }
+        // SAFETY: as in `spawn_given`.
+        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), Given::default(), f) })
     }
 
-    #[inline]
     pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
