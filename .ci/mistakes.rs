@@ -184,7 +184,7 @@ pub fn a_detached_fiber_borrows() {
     //~ closure may outlive the current function, but it borrows `word`
     segue::Builder::new().name("counts").spawn(|| word.len());
     //~ closure may outlive the current function, but it borrows `word`
-    segue::Builder::new().on(segue::default_pool()).spawn(|| word.len());
+    segue::Builder::new().on(segue::sched::default_pool()).spawn(|| word.len());
 }
 
 /// A local fiber begins on its worker at once, and has that worker's scheduler.
@@ -193,7 +193,7 @@ pub fn a_local_fiber_begins_later_or_elsewhere() {
         //~ method cannot be called due to unsatisfied trait bounds
         segue::Builder::new().within(s).local().after(Duration::ZERO).spawn(|| ());
         //~ no method named `on` found
-        segue::Builder::new().within(s).local().on(segue::default_pool()).spawn(|| ());
+        segue::Builder::new().within(s).local().on(segue::sched::default_pool()).spawn(|| ());
     });
 }
 
@@ -213,7 +213,7 @@ pub fn what_begins_later_takes_what_is_not_send() {
 
 pub fn a_test_that_returns_a_number() {
     //~ a program under test returns nothing, or a `Result` with an error that has a `Debug`
-    segue::Explore::random(1).check(|| 42);
+    segue::testing::Explore::random(1).check(|| 42);
 }
 
 pub fn a_join_error_is_returned_as_a_cancellation() -> Result<u32, Cancelled> {

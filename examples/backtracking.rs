@@ -1,12 +1,12 @@
 //! Search as an effect: a program chooses as if it knew which choice is right, and a handler tries
 //! them all, or until one is.
 //!
-//! Here a perform returns more than once. The first time `segue::multi` goes on with the program;
-//! for each further time it runs the program again with the same answers. So what it runs must do
-//! the same when it is told the same.
+//! Here a perform returns more than once. The first time `segue::effect::multi` goes on with the
+//! program; for each further time it runs the program again with the same answers. So what it runs
+//! must do the same when it is told the same.
 
+use segue::effect::multi::{self, Resumption};
 use segue::effect::{Effect, perform};
-use segue::multi::{self, Resumption};
 use std::cell::Cell;
 
 /// One of the numbers below this. None, if that is zero: this was a wrong way.

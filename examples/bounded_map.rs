@@ -2,7 +2,8 @@
 //! neither results nor items. It runs in simulated time: the times are exact.
 
 use segue::concurrent::{Retry, at_most};
-use segue::{Sim, now, sleep, timeout};
+use segue::testing::Sim;
+use segue::{now, sleep, timeout};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 

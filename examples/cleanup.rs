@@ -3,7 +3,9 @@
 //!
 //! In a simulation, so that it takes no time.
 
-use segue::{Builder, Either, Overran, Sim, after, finishing_source, now, scope, shield, sleep};
+use segue::cancel::{Overran, finishing_source};
+use segue::testing::Sim;
+use segue::{Builder, Either, after, now, scope, shield, sleep};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -2,11 +2,12 @@
 //! requests at a time, a time limit for each page and one for all, and an orderly end on Ctrl-C.
 //! Then no page is begun any more, and those that are under way have a grace.
 
+use segue::cancel::finishing_source;
 use segue::net::{TcpListener, TcpStream};
 use segue::process::{self, Command};
 use segue::signal::{Signals, ctrl_c};
 use segue::sync::{Latch, Semaphore};
-use segue::{Cancelled, Scope, after, finishing_source, scope, select, sleep, timeout, try_scope};
+use segue::{Cancelled, Scope, after, scope, select, sleep, timeout, try_scope};
 use segue_http::Server;
 use segue_http::http::StatusCode;
 use std::collections::hash_map::{Entry, HashMap};

@@ -3,7 +3,9 @@
 //!
 //! In a simulation: the times are exact.
 
-use segue::{Cancelled, Sim, deadline, now, shield_for, sleep, timeout};
+use segue::cancel::shield_for;
+use segue::testing::Sim;
+use segue::{Cancelled, deadline, now, sleep, timeout};
 use std::time::Duration;
 
 fn ms(ms: u64) -> Duration {

@@ -2,8 +2,9 @@
 //!
 //! Two fibers each fill the other's promise, but only after their own was filled.
 
+use segue::Builder;
 use segue::sync::{Promise, Resolver, promise};
-use segue::{Builder, Sim};
+use segue::testing::Sim;
 
 fn wait_then_fill(mine: &Promise<u32>, others: Resolver<u32>) {
     if let Ok(number) = mine.wait() {

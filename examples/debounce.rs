@@ -2,7 +2,8 @@
 //! has changed, and a choice with a time-out says that it has not. It runs in simulated time.
 
 use segue::channel::watch;
-use segue::{Sim, WaitError, after, now, scope, select, sleep};
+use segue::testing::Sim;
+use segue::{WaitError, after, now, scope, select, sleep};
 use std::sync::Arc;
 use std::time::Duration;
 

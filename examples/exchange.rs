@@ -7,7 +7,8 @@
 
 use segue::core::conformance::Sources;
 use segue::core::{Guard, Operation, WaitQueue, Waiting, WaitsFor, preemption_point, wait};
-use segue::{Explore, Rejected, Waitable, scope, timeout};
+use segue::testing::Explore;
+use segue::{Rejected, Waitable, scope, timeout};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};

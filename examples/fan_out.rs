@@ -2,7 +2,8 @@
 //! fiber. It runs in simulated time: the seconds pass at once.
 
 use segue::sync::Semaphore;
-use segue::{Cancelled, Sim, now, scope, sleep};
+use segue::testing::Sim;
+use segue::{Cancelled, now, scope, sleep};
 use std::time::Duration;
 
 /// A request that takes a second.

@@ -2,7 +2,8 @@
 //!
 //! In a simulation, so that it takes no time.
 
-use segue::{Builder, Cancelled, Sim, now, sleep, try_scope};
+use segue::testing::Sim;
+use segue::{Builder, Cancelled, now, sleep, try_scope};
 use std::time::Duration;
 
 /// Takes so many seconds, and fails at the end if it is to.

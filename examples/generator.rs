@@ -3,7 +3,7 @@
 //!
 //! The visiting code runs on a stack of its own, from one element to the next, and stays as it is.
 
-use segue::{Generator, Yielder, generator, region};
+use segue::effect::{Generator, Yielder, generator, region};
 use std::cell::Cell;
 use std::rc::Rc;
 

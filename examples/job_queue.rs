@@ -3,9 +3,11 @@
 //! back into the store, with those that nobody has taken, for the next run. The time is simulated:
 //! so it takes none, and the checks are exact.
 
+use segue::cancel::finishing_source;
 use segue::channel::{self, Receiver};
 use segue::concurrent::Retry;
-use segue::{Builder, Cancelled, Sim, finishing_source, now, scope, select, sleep};
+use segue::testing::Sim;
+use segue::{Builder, Cancelled, now, scope, select, sleep};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;

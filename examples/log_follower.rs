@@ -3,10 +3,11 @@
 //! changes, and its descriptor is waited for as any other.
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use segue::cancel::finishing_source;
 use segue::fd::Readiness;
 use segue::fs::{self, File, Metadata, OpenOptions};
 use segue::sync::{Condvar, Mutex};
-use segue::{Cancelled, Either, finishing_source, run, scope};
+use segue::{Cancelled, Either, run, scope};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

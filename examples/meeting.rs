@@ -5,9 +5,9 @@
 //! What they meet at knows none of them. Each takes the minutes off the table a thousand times,
 //! signs, and puts them back; whoever wants them meanwhile waits as its scheduler does.
 
-use segue::sched::{self, ByPriority, Priority};
+use segue::sched::{self, ByPriority, Fifo, Polled, Priority};
 use segue::sync::{Barrier, MVar};
-use segue::{Fifo, Polled, net, runtime, scope};
+use segue::{net, runtime, scope};
 use std::io::{Read, Write};
 use std::sync::mpsc;
 use std::thread;

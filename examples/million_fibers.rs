@@ -25,7 +25,7 @@ fn main() -> std::io::Result<()> {
         }
     };
     // One touched page a stack: the smaller slots keep the page tables small too.
-    let stacks = segue::StackConfig::new().slot_size(64 << 10).max_slots(fibers as usize + 64);
+    let stacks = segue::sched::StackConfig::new().slot_size(64 << 10).max_slots(fibers as usize + 64);
     segue::runtime().workers(1).stacks(stacks).run(|| {
         let before = resident();
         let (resolver, gate) = promise();

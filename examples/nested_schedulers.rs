@@ -2,9 +2,9 @@
 //! runs what is urgent first. A wait inside suspends only that fiber of the outer one, what
 //! is cancelled outside is cancelled inside, and when the inner one has ended, so have its fibers.
 
-use segue::sched::{self, ByPriority, Priority};
+use segue::sched::{self, ByPriority, Fifo, Priority};
 use segue::sync::{Mutex, promise};
-use segue::{Builder, Fifo, after, scope, timeout, yield_now};
+use segue::{Builder, after, scope, timeout, yield_now};
 use std::time::Duration;
 
 /// Runs the orders by their urgency in a scheduler of their own, and says in which order that was.

@@ -2,7 +2,8 @@
 //! so that those that were not chosen are there for the next choice. It runs in simulated time.
 
 use segue::core::Source;
-use segue::{Cancelled, JoinError, Sim, Waitable, any_of, sleep, try_scope};
+use segue::testing::Sim;
+use segue::{Cancelled, JoinError, Waitable, any_of, sleep, try_scope};
 use std::time::Duration;
 
 /// Takes the first fiber that ends out of the list, and answers its result; `None` if the list is

@@ -6,7 +6,8 @@
 
 use segue::par::prelude::*;
 use segue::sync::Semaphore;
-use segue::{Cancelled, Sim, sleep};
+use segue::testing::Sim;
+use segue::{Cancelled, sleep};
 use std::time::Duration;
 
 /// Far away, and slow.

@@ -5,8 +5,9 @@
 //! Weihl, "Lottery scheduling", 1994).
 
 use segue::core::conformance::{Main, Suite};
+use segue::fiber::Attribute;
 use segue::sched::{self, Goes, Policy, Task, Why};
-use segue::{Attribute, Builder, yield_now};
+use segue::{Builder, yield_now};
 use std::cell::Cell;
 
 /// How many tickets a fiber holds; one if it carries none.

@@ -7,8 +7,8 @@
 //! comes from outside is started in the order in which it came. At the end the program checks that
 //! it was so.
 
-use segue::sched::{self, Policy};
-use segue::{Builder, ByPriority, Fifo, Priority, Stealing};
+use segue::Builder;
+use segue::sched::{self, ByPriority, Fifo, Policy, Priority, Stealing};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use std::{io, thread};

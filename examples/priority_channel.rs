@@ -1,7 +1,8 @@
 //! A channel in which what is urgent goes first: two channels, and a biased choice between them.
 
 use segue::channel::{self, Receiver, Sender};
-use segue::{Explore, WaitError, scope, select};
+use segue::testing::Explore;
+use segue::{WaitError, scope, select};
 
 /// The places of the two kinds.
 const URGENT: usize = 0;

@@ -2,9 +2,10 @@
 //! its answer; hangs up when neither side has said anything for a while; has a limit on connections
 //! at a time; and in the end accepts no more, and leaves those that are open a grace.
 
+use segue::cancel::finishing_source;
 use segue::net::{CopyError, TcpListener, TcpStream, copy_bidirectional};
 use segue::sync::{Latch, Mutex, Semaphore};
-use segue::{Either, finishing_source, run, scope, shield, sleep};
+use segue::{Either, run, scope, shield, sleep};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

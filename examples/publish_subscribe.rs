@@ -5,7 +5,8 @@
 //! choice. Where all publishers may share one sender, `segue::channel::broadcast` does the same.
 
 use segue::channel::{self, Receiver, Sender};
-use segue::{Cancelled, Closed, Explore, any_of, scope, select};
+use segue::testing::Explore;
+use segue::{Cancelled, Closed, any_of, scope, select};
 
 enum Joins<T> {
     Publisher(Receiver<T>),

@@ -4,7 +4,8 @@
 
 use segue::concurrent::{first_ok, race};
 use segue::sync::Mutex;
-use segue::{Cancelled, Sim, now, sleep};
+use segue::testing::Sim;
+use segue::{Cancelled, now, sleep};
 use std::time::Duration;
 
 fn ms(ms: u64) -> Duration {

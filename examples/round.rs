@@ -7,7 +7,8 @@
 //! task drops the future.
 
 use segue::sync::{Barrier, MVar, Mutex, promise};
-use segue::{CancelToken, Sim, runtime, yield_now};
+use segue::testing::Sim;
+use segue::{CancelToken, runtime, yield_now};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -163,7 +164,7 @@ pub fn round(goal: u64) -> (u64, u64, Vec<(&'static str, Tally)>) {
         sum: Mutex::new(0),
         cancels: Default::default(),
     });
-    let fifo = runtime().workers(1).pool_with(segue::Fifo::default).unwrap();
+    let fifo = runtime().workers(1).pool_with(segue::sched::Fifo::default).unwrap();
     let stealing = runtime().workers(2).pool().unwrap();
     let tokio = tokio::runtime::Runtime::new().unwrap();
     let party = || Arc::clone(&ring);

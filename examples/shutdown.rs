@@ -4,9 +4,10 @@
 
 use segue::net::{TcpListener, TcpStream};
 use segue::process::{self, Command};
+use segue::sched::Shutdown;
 use segue::signal::{Signal, Signals};
 use segue::sync::Latch;
-use segue::{Builder, Cancelled, Shutdown, runtime, select, shield, sleep};
+use segue::{Builder, Cancelled, runtime, select, shield, sleep};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::mpsc;

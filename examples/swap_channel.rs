@@ -4,7 +4,8 @@
 
 use segue::channel::{self, Receiver, Sender};
 use segue::sync::{Resolver, promise};
-use segue::{Cancelled, Explore, scope, select, shield};
+use segue::testing::Explore;
+use segue::{Cancelled, scope, select, shield};
 
 /// What one partner brings, and where it expects what the other one has brought.
 type Offer<T> = (T, Resolver<T>);

@@ -3,7 +3,8 @@
 //! other still gets all.
 
 use segue::channel::{self, Receiver, Sender};
-use segue::{Cancelled, Explore, scope, select};
+use segue::testing::Explore;
+use segue::{Cancelled, scope, select};
 
 fn tee<T: Clone>(input: Receiver<T>, left: Sender<T>, right: Sender<T>) -> Result<(), Cancelled> {
     for value in input {

@@ -3,7 +3,8 @@
 //! simulated time: the times are exact.
 
 use segue::channel::{self, Sender};
-use segue::{Rejected, Sim, WaitError, now, scope, sleep, timeout};
+use segue::testing::Sim;
+use segue::{Rejected, WaitError, now, scope, sleep, timeout};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_millis(10);

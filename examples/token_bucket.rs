@@ -4,7 +4,8 @@
 //! in `segue::concurrent` needs no fiber that fills it.
 
 use segue::channel::{self, Receiver, Sender};
-use segue::{Cancelled, Sim, WaitError, interval, now, sleep, try_scope};
+use segue::testing::Sim;
+use segue::{Cancelled, WaitError, interval, now, sleep, try_scope};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_millis(100);

@@ -4,9 +4,9 @@
 //! `docs/debugging.md` goes through what it prints. With the argument `spin` it is something to
 //! look at for `perf` and `gdb`: a fiber that computes under a handler, and one that waits.
 
-use segue::Sim;
 use segue::sched::StuckWorker;
 use segue::sync::promise;
+use segue::testing::Sim;
 use segue_fiber::effect::{Effect, Handler, perform};
 use segue_fiber::leaked_stacks;
 use std::hint::black_box;

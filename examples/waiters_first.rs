@@ -6,9 +6,9 @@
 //! is ready says which kind it is.
 
 use segue::core::conformance::{Main, Suite, Verdict};
-use segue::sched::{self, Goes, Policy, Task, Why};
+use segue::sched::{self, Fifo, Goes, Policy, Task, Why};
 use segue::sync::MVar;
-use segue::{Cancelled, Fifo, scope, yield_now};
+use segue::{Cancelled, scope, yield_now};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 

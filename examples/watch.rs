@@ -7,7 +7,8 @@
 
 use segue::core::conformance::Sources;
 use segue::core::{Source, WaitQueue, WaitsFor, preemption_point};
-use segue::{Cancelled, Either, Explore, Waitable, after, scope, wait_future};
+use segue::testing::Explore;
+use segue::{Cancelled, Either, Waitable, after, scope, wait_future};
 use std::time::Duration;
 
 /// A value with the number of its changes.

@@ -4,9 +4,9 @@
 //! A job carries the resolver of a promise. The promises travel in a channel of their own, in the
 //! order of the jobs.
 
-use segue::channel;
 use segue::sync::{Resolver, promise};
-use segue::{Cancelled, Explore, scope, yield_now};
+use segue::testing::Explore;
+use segue::{Cancelled, channel, scope, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What `work` makes of each item, in the order of the items, by so many workers at a time.

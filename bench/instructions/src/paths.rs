@@ -3,9 +3,9 @@
 //! What is done once, such as to start a scheduler, falls out of the difference of two counts. All
 //! run with one worker, or none, so that nothing depends on who comes first.
 
-use segue::effect::{Effect, Handler, perform, perform_result};
+use segue::effect::{Effect, Handler, generator, perform, perform_result};
 use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
-use segue::{Builder, Either, channel, generator, scope, select, spawn, wait_future, yield_now};
+use segue::{Builder, Either, channel, scope, select, spawn, wait_future, yield_now};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
 use std::cell::Cell;
 use std::hint::black_box;

@@ -10,8 +10,7 @@
 //! and gives it the answers that it has had. "By hand" is the program without handlers.
 
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
-use segue::effect::{Continuation, Effect, Handler, perform, perform_result};
-use segue::multi;
+use segue::effect::{Continuation, Effect, Handler, multi, perform, perform_result};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -304,7 +303,7 @@ impl Tree {
 
 fn generate(tree: &Tree) -> u64 {
     let tree = tree.clone();
-    segue::generator(move |y| tree.each(&mut |value| y.give(value))).sum()
+    segue::effect::generator(move |y| tree.each(&mut |value| y.give(value))).sum()
 }
 
 /// What a step of the kept continuation comes to.

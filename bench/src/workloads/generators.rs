@@ -96,14 +96,14 @@ fn variants() -> Vec<Variant> {
 }
 
 fn segue(tree: Rc<Tree>) -> impl Iterator<Item = u64> {
-    fn walk(link: &Link, y: &segue::Yielder<u64>) {
+    fn walk(link: &Link, y: &segue::effect::Yielder<u64>) {
         if let Some(node) = link {
             walk(&node.left, y);
             y.give(node.value);
             walk(&node.right, y);
         }
     }
-    segue::generator(move |y| walk(&tree.root, y))
+    segue::effect::generator(move |y| walk(&tree.root, y))
 }
 
 /// The nodes whose left part is done.

@@ -112,7 +112,8 @@ macro_rules! ready {
 mod on_segue {
     use super::{ENDING, Span, Stopwatch, channels, sum_below};
     use segue::channel::{Receiver, bounded};
-    use segue::{merge, select};
+    use segue::select;
+    use segue::source::merge;
 
     pub fn ends(n: u64) -> Span {
         let rounds = n.div_ceil(ENDING);

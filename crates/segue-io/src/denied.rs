@@ -74,7 +74,7 @@ fn a_call_of_files_that_the_kernel_denies_is_a_system_call() {
 /// A connect that the ring has begun, and that the kernel then ends there, goes on by itself.
 #[test]
 fn a_connect_that_the_ring_gives_back_is_waited_for_by_readiness() {
-    segue_sched::Builder::new()
+    segue_sched::Runtime::new()
         .workers(1)
         .park(|| DriverPark::with(Backend::Ring))
         .run(|| {

@@ -334,9 +334,9 @@ fn a_send_that_has_sent_a_part_raises_no_signal() {
 #[test]
 fn nothing_is_captured_across_the_scope() {
     everywhere(|| {
-        let mut given = segue::generator(|yielder| {
+        let mut given = segue::effect::generator(|yielder| {
             // Inside of it a generator of its own works as everywhere.
-            assert_eq!(unblock(|| segue::generator(|y| y.give(2)).count()), 1);
+            assert_eq!(unblock(|| segue::effect::generator(|y| y.give(2)).count()), 1);
             yielder.give(1);
             let refused = catch_unwind(AssertUnwindSafe(|| unblock(|| yielder.give(3)))).unwrap_err();
             let refused = refused.downcast_ref::<String>().unwrap();

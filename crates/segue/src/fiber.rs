@@ -3,7 +3,9 @@
 //! Used for logs and messages, and to tell fibers apart.
 
 use segue_core::with_current;
-pub use segue_core::{AccessError, FiberLocal, trim_stack};
+pub use segue_core::{
+    AccessError, Attribute, Attributes, FiberLocal, Spread, attribute, attributes, name_fibers_in_panics, trim_stack,
+};
 use std::fmt;
 use std::thread::{self, ThreadId};
 

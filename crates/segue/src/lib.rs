@@ -19,8 +19,8 @@
 //! ```
 //!
 //! * Start: [`run`], [`runtime`], [`Pool`]; one scheduler or several in a program.
-//! * Schedulers: [`move_to`] another one for a while; [`Driven`] by a loop that is not ours;
-//!   [`sched`] has the policies.
+//! * Schedulers: [`move_to`] another one for a while; [`Driven`](sched::Driven) by a loop that is
+//!   not ours; [`sched`] has the policies.
 //! * Fibers: [`spawn`], [`scope`], [`try_scope`], [`join`], [`yield_now`], [`sleep`],
 //!   [`fiber::current`]. A [`JoinHandle`] is joined, or awaited by a task. [`spawn_task`] runs a
 //!   future next to them.
@@ -31,22 +31,26 @@
 //!   on so many items at once.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or an arm
 //!   of [`select!`], of [`any_of`] a list, or of [two](Waitable::or). [`after`] and [`at`] are such
-//!   sources, the ticks of an [`interval`], and any future by [`future_source`]. [`guard`] makes
-//!   one when the wait begins, [`with_nack`] reports its fate.
+//!   sources, the ticks of an [`interval`], and any future by
+//!   [`future_source`](source::future_source). [`guard`](source::guard) makes one when the wait
+//!   begins, [`with_nack`](source::with_nack) reports its fate.
 //! * Stop: [`Cancelled`] is the error of every wait. [`CancelToken`] cancels the fibers that run
 //!   under the token, [`timeout`] and [`deadline`] long work; [`shield`] and [`finally`] finish
-//!   work that was begun, [`shield_for`] within a budget; [`check`] is for computations, and
-//!   [`checkpoint`], which also lets others run. In [`no_suspend`] waits are refused.
+//!   work that was begun, [`shield_for`](cancel::shield_for) within a budget; [`check`] is for
+//!   computations, and [`checkpoint`], which also lets others run. In
+//!   [`no_suspend`](cancel::no_suspend) waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
-//!   [`generator()`] makes an iterator of code that visits; [`multi`] resumes more than once.
+//!   [`generator()`](effect::generator()) makes an iterator of code that visits;
+//!   [`multi`](effect::multi) resumes more than once.
 //! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; [`fd`],
 //!   any other descriptor; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and functions
 //!   for tokio and rayon.
 //! * Port: `extern crate segue_std as std;` has a program of threads run on fibers; the crate
 //!   `segue-std`.
-//! * Test: [`test`](macro@test) and [`Explore`] run the same code under many schedules with
-//!   simulated time, and name one that fails; [`Sim`] runs a program under one.
+//! * Test: [`test`](macro@test) and [`Explore`](testing::Explore) run the same code under many
+//!   schedules with simulated time, and name one that fails; [`Sim`](testing::Sim) runs a program
+//!   under one.
 //!
 //! ```
 //! # #[cfg(feature = "sched")] {
@@ -77,32 +81,31 @@
 //! Without default features only `segue-core` is used: the structures work, and fibers are plain
 //! threads.
 
+pub mod cancel;
 pub mod channel;
 pub mod concurrent;
+#[cfg(feature = "sched")]
+pub mod effect;
 mod error;
 pub mod fiber;
 mod select;
+pub mod source;
 mod spawn;
 pub mod sync;
+pub mod testing;
 
 #[cfg(feature = "sched")]
-pub use segue_sched::fiber::{Generator, Region, Yielder, effect, generator, generator_with_stack, multi, region};
-#[cfg(feature = "sched")]
-pub use segue_sched::{
-    self as sched, ByDeadline, ByPriority, Driven, Explore, Fair, Fifo, FnContext, Handle, Hierarchical, Lifo, Polled,
-    Pool, Priority, RoundRobin, Runtime, Shutdown, Sim, StackConfig, Stealing, blocking_here, default_pool, is_wanted,
-    move_to, par, run, runtime, settle,
-};
+pub use segue_sched::{self as sched, Pool, blocking_here, move_to, par, run, runtime};
 
 /// A test that is run under many schedules, in a simulation: failing with the first of them, with a
 /// command that replays that one.
 ///
 /// Stands before a function without parameters, which returns nothing or a `Result`. Other
 /// attributes, such as `#[ignore]` and `#[should_panic]`, keep their meaning. The attribute writes
-/// a call of [`Explore::check`](sched::Explore::check), which lists the failures, and the variables
-/// of the environment that change the search: `SEGUE_SEED=...` tries the schedule that a report has
-/// named, `SEGUE_SCHEDULES=...` more or fewer than the test says; `SEGUE_TRACE=1` beside a schedule
-/// prints its turns.
+/// a call of [`Explore::check`](testing::Explore::check), which lists the failures, and the
+/// variables of the environment that change the search: `SEGUE_SEED=...` tries the schedule that a
+/// report has named, `SEGUE_SCHEDULES=...` more or fewer than the test says; `SEGUE_TRACE=1` beside
+/// a schedule prints its turns.
 ///
 /// | argument | meaning | by default |
 /// | --- | --- | --- |
@@ -136,11 +139,9 @@ pub use segue_io::fs;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{
-    self as core, Attribute, Attributes, Blocking, CancelToken, Cancelled, Either, Failure, Fate, JoinError,
-    JoinHandle, Merge, Missed, Nack, OneOf, Overran, Scope, ScopeError, Ticks, TimedOut, TryScope, Waitable, after,
-    any_of, any_of_biased, at, attribute, attributes, blocking, check, deadline, fiber_local, finally,
-    finishing_source, future_source, guard, interval, is_cancelled, is_finishing, merge, name_fibers_in_panics,
-    no_suspend, now, random, shield, shield_for, sleep, timeout, wait_future, with_nack, yield_now,
+    self as core, Blocking, CancelToken, Cancelled, Either, JoinError, JoinHandle, Scope, ScopeError, TryScope,
+    Waitable, after, any_of, at, blocking, check, deadline, fiber_local, finally, interval, is_cancelled, now, shield,
+    sleep, timeout, wait_future, yield_now,
 };
 #[cfg(feature = "sched")]
 pub use spawn::join_context;

@@ -6,8 +6,9 @@
 //!
 //! Its own names begin with `segue_`: a constant of the user's would be meant by a shorter one.
 //!
-//! The rules take the arms one by one; each gets the next variant of [`OneOf`](crate::OneOf) for
-//! its name. The last rules put all together, one for each way to wait.
+//! The rules take the arms one by one; each gets the next variant of
+//! [`OneOf`](crate::source::OneOf) for its name. The last rules put all together, one for each way
+//! to wait.
 
 /// Waits for the first of several operations, and runs the body of its arm.
 ///
@@ -44,7 +45,7 @@
 ///
 /// With all arms switched off the choice waits for the deadline, or for ever. For more than twelve
 /// arms, or a number that is known only at run time, [`any_of`](crate::any_of) takes a list. In a
-/// loop over receivers of one's own [`merge`](crate::merge()) does less work.
+/// loop over receivers of one's own [`merge`](crate::source::merge()) does less work.
 ///
 /// # Order
 /// If several arms are ready, one is taken at random, each with the same chance: so an arm that is
@@ -183,33 +184,33 @@ macro_rules! select {
     // the compiler's messages about one of them point at the user's own code.
     (@build [] $order:ident [] [$default:expr] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
         $crate::core::preemption_point();
-        let segue_chosen = $crate::$order(($($source,)+)).attempt();
+        let segue_chosen = $crate::core::$order(($($source,)+)).attempt();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let segue_yielded = match segue_chosen {
             ::core::option::Option::Some(segue_chosen) => match segue_chosen {
-                $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
+                $($crate::source::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
             },
             ::core::option::Option::None => $default,
         };
         segue_yielded
     }};
     (@build [] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let segue_chosen = $crate::$order(($($source,)+)).wait();
+        let segue_chosen = $crate::core::$order(($($source,)+)).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let segue_yielded = match segue_chosen {
             ::core::result::Result::Ok(segue_chosen) => ::core::result::Result::Ok(match segue_chosen {
-                $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
+                $($crate::source::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
             }),
             ::core::result::Result::Err(segue_cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(segue_cancelled),
         };
         segue_yielded
     }};
     (@build [] $order:ident [($at:expr) $late:expr] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let segue_chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
+        let segue_chosen = $crate::core::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).wait();
         #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let segue_yielded = match segue_chosen {
             ::core::result::Result::Ok(segue_chosen) => ::core::result::Result::Ok(match segue_chosen {
-                $($crate::Either::Left($crate::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
+                $($crate::Either::Left($crate::source::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
                 $crate::Either::Right(()) => $late,
             }),
             ::core::result::Result::Err(segue_cancelled) => ::core::result::Result::Err::<_, $crate::Cancelled>(segue_cancelled),
@@ -217,16 +218,16 @@ macro_rules! select {
         segue_yielded
     }};
     (@build [await] $order:ident [] [] [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let segue_chosen = $crate::$order(($($source,)+)).await;
+        let segue_chosen = $crate::core::$order(($($source,)+)).await;
         match segue_chosen {
-            $($crate::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
+            $($crate::source::OneOf::$letter(segue_output) => { let ($pattern) = segue_output; $body })+
         }
     }};
     (@build [await] $order:ident [($at:expr) $late:expr] []
         [$({ $letter:ident $pattern:pat, $source:expr, $body:expr })+]) => {{
-        let segue_chosen = $crate::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
+        let segue_chosen = $crate::core::$order(($($source,)+)).or_else($crate::at(::core::convert::From::from($at))).await;
         match segue_chosen {
-            $($crate::Either::Left($crate::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
+            $($crate::Either::Left($crate::source::OneOf::$letter(segue_output)) => { let ($pattern) = segue_output; $body })+
             $crate::Either::Right(()) => $late,
         }
     }};

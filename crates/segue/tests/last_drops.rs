@@ -3,7 +3,8 @@
 #![cfg(feature = "sched")]
 
 use segue::sync::MVar;
-use segue::{Cancelled, JoinError, Sim, scope, spawn, timeout, yield_now};
+use segue::testing::Sim;
+use segue::{Cancelled, JoinError, scope, spawn, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::pin::Pin;
 use std::process::Command;
@@ -250,7 +251,7 @@ fn those_that_never_started_are_counted() {
     if std::env::var_os(CHILD).is_some() {
         segue::sched::Runtime::new()
             .workers(1)
-            .run_with(segue::Fifo::default, || {
+            .run_with(segue::sched::Fifo::default, || {
                 scope(|s| {
                     s.spawn(|| panic_any(7));
                     for _ in 0..3 {

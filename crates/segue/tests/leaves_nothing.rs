@@ -10,12 +10,12 @@
 mod meet;
 
 use meet::poll_once;
-use segue::channel;
 use segue::core::{Source, with_current};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
-use segue::{Builder, CancelToken, Sim, Waitable, after, scope, timeout, yield_now};
+use segue::testing::Sim;
+use segue::{Builder, CancelToken, Waitable, after, channel, scope, timeout, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::pin::pin;

@@ -114,7 +114,8 @@ fn a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_vi
         segue::scope(|s| s.spawn(|| segue::sleep(MOMENT)).join().unwrap().unwrap());
         segue::scope(|s| drop(s.spawn(segue::yield_now)));
         // It holds up the simulation, whose clock stands meanwhile.
-        let virtually = segue::Sim::new(1).run(|| segue::scope(|s| drop(s.spawn(|| std::thread::sleep(MOMENT)))));
+        let virtually =
+            segue::testing::Sim::new(1).run(|| segue::scope(|s| drop(s.spawn(|| std::thread::sleep(MOMENT)))));
         virtually.unwrap();
         // A plain thread waits for fibers of the default runtime, of which one is further in.
         segue::scope(|s| {

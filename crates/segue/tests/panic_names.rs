@@ -31,20 +31,20 @@ fn a_panic_names_its_fiber_once_and_the_other_hooks_go_on() {
         // Debug builds do so by themselves.
         Ok("by itself") => panics_in_a_fiber(),
         Ok("asked for") => {
-            segue::name_fibers_in_panics();
-            segue::name_fibers_in_panics();
+            segue::fiber::name_fibers_in_panics();
+            segue::fiber::name_fibers_in_panics();
             panics_in_a_fiber();
         }
         Ok("asked for later") => {
             segue::run(|| ());
-            segue::name_fibers_in_panics();
+            segue::fiber::name_fibers_in_panics();
             panics_in_a_fiber();
         }
         // A hook of the program's has replaced that of a debug build.
         Ok("asked for behind another hook") => {
             segue::run(|| ());
             let _ = std::panic::take_hook();
-            segue::name_fibers_in_panics();
+            segue::fiber::name_fibers_in_panics();
             panics_in_a_fiber();
         }
         Ok(role) => unreachable!("{role}"),
@@ -76,7 +76,7 @@ fn an_exploration_names_the_fiber_of_a_panic_that_it_prints() {
     let test = "an_exploration_names_the_fiber_of_a_panic_that_it_prints";
     if std::env::var_os(ROLE).is_some() {
         let fails = || drop(segue::Builder::new().name("printer").spawn(|| -> u32 { panic!("out of ink") }).join());
-        assert!(segue::Explore::random(5).run(fails).is_ok());
+        assert!(segue::testing::Explore::random(5).run(fails).is_ok());
         return panics_in_a_fiber();
     }
     let said = child(test, "explores");
@@ -122,7 +122,7 @@ fn inner() -> u32 {
 /// that runs in place is a part of its caller's call.)
 const BEGIN: &[(&str, fn())] = &[
     ("a run", || _ = segue::run(outer)),
-    ("a move", || _ = segue::move_to(&segue::default_pool().handle(), outer)),
+    ("a move", || _ = segue::move_to(&segue::sched::default_pool().handle(), outer)),
     ("a pool", || _ = segue::runtime().workers(1).pool().unwrap().run(outer)),
     ("a fiber", || _ = segue::spawn(outer).join()),
     ("a fiber of a scope", || _ = segue::scope(|s| s.spawn(outer).join().unwrap())),
@@ -130,7 +130,7 @@ const BEGIN: &[(&str, fn())] = &[
     ("a task", || _ = segue::spawn_task(async { outer() }).join()),
     ("a closure that blocks", || _ = segue::run(|| segue::blocking(outer))),
     ("a delayed closure", || _ = segue::Builder::new().after(std::time::Duration::ZERO).spawn(outer).join()),
-    ("a simulation", || _ = segue::Sim::new(1).run(outer)),
+    ("a simulation", || _ = segue::testing::Sim::new(1).run(outer)),
     ("the plain scheduler", || _ = segue::sched::Plain::run(outer)),
     ("so many at once", || _ = segue::run(|| segue::concurrent::at_most(1).map([()], |()| outer()))),
     ("a hosted fiber", || _ = segue::wait_future(segue::sched::hosted(outer))),

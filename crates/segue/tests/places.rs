@@ -4,7 +4,8 @@
 #![cfg(feature = "sched")]
 
 use segue::sync::Mutex;
-use segue::{Explore, spawn, yield_now};
+use segue::testing::Explore;
+use segue::{spawn, yield_now};
 use std::process::{Command, Output};
 
 /// Two additions, of which one may be lost between the unlock and the next lock.

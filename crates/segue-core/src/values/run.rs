@@ -4,7 +4,7 @@
 //! not with those of its caller.
 #![allow(unsafe_code)] // A job is used up by its address.
 
-use crate::chain;
+use crate::chain::Restore;
 use crate::contract::current;
 use crate::contract::job::Job;
 use crate::primitives::at_end::at_end;
@@ -42,7 +42,8 @@ impl Job {
         let unblocked = mark(false);
         let _restore = at_end(|| _ = mark(unblocked));
         // SAFETY: there is no frame, and the present ones stay until this returns.
-        let start = || unsafe { chain::inside(ptr::null(), || self.start()) };
+        let _chain = unsafe { Restore::inside(ptr::null()) };
+        let start = || self.start();
         // SAFETY: the table was the job's alone, and is taken out of the job; nothing is captured
         // across the job, which begins a chain.
         unsafe { locals::instead(inherited.cast(), start) };

@@ -156,7 +156,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_try_of_a_shared_terminal_does_not_hold_up_the_worker() {
         use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
-        segue_sched::Builder::new()
+        segue_sched::Runtime::new()
             .workers(1)
             .park(crate::driver::DriverPark::new)
             .run(|| {

@@ -228,7 +228,7 @@ fn a_lock_in_a_drop_during_a_panic_waits_with_its_thread() {
 #[test]
 fn time_is_the_schedulers() {
     let begun = std::time::Instant::now();
-    segue::Sim::new(1)
+    segue::testing::Sim::new(1)
         .run(|| {
             let begun = Instant::now();
             // In simulated time.

@@ -46,8 +46,9 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// # #[cfg(feature = "sched")] {
+/// use segue::now;
 /// use segue::concurrent::RateLimiter;
-/// use segue::{Sim, now};
+/// use segue::testing::Sim;
 /// use std::time::Duration;
 ///
 /// // Ten a second, three of them at once.

@@ -469,7 +469,7 @@ fn reports_name_the_line_of_the_user() {
         |sender, _receiver| _ = sender.closed_source().wait(),
     ];
     for way in ways {
-        let stuck = segue::Sim::new(0).run(|| {
+        let stuck = segue::testing::Sim::new(0).run(|| {
             let (sender, receiver) = channel::rendezvous();
             way(&sender, receiver);
         });

@@ -6,7 +6,8 @@ use crate::meet;
 
 use meet::{poll_once, pool, simulated, task};
 use segue::channel::{Options, Receiver, Sender};
-use segue::{CancelToken, OneOf, WaitError, any_of, scope, select, shield, timeout, yield_now};
+use segue::source::OneOf;
+use segue::{CancelToken, WaitError, any_of, scope, select, shield, timeout, yield_now};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

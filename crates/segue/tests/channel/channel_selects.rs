@@ -5,7 +5,8 @@ use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed, simulated};
 use segue::channel::{self, Receiver, Sender};
-use segue::{Closed, OneOf, after, any_of, any_of_biased, scope, select, timeout};
+use segue::source::{OneOf, any_of_biased};
+use segue::{Closed, after, any_of, scope, select, timeout};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

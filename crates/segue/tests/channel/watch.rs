@@ -5,7 +5,8 @@ use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed, simulated};
 use segue::channel::watch::{self, Receiver, Sender};
-use segue::{Builder, CancelToken, Closed, Either, Sim, WaitError, after, scope, yield_now};
+use segue::testing::Sim;
+use segue::{Builder, CancelToken, Closed, Either, WaitError, after, scope, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

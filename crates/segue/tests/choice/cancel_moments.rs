@@ -6,7 +6,8 @@ use crate::meet;
 
 use meet::{everywhere, pool};
 use segue::sync::Latch;
-use segue::{Builder, Cancelled, Explore, JoinError, Sim, after, check, is_cancelled, scope, shield, yield_now};
+use segue::testing::{Explore, Sim};
+use segue::{Builder, Cancelled, JoinError, after, check, is_cancelled, scope, shield, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -5,7 +5,8 @@
 use segue::channel::broadcast;
 use segue::core::Outcome;
 use segue::sync::{Condvar, Latch, MVar, Mutex, Notify, RwLock, Semaphore, promise};
-use segue::{CancelToken, JoinError, Sim, after, scope, shield, timeout, yield_now};
+use segue::testing::Sim;
+use segue::{CancelToken, JoinError, after, scope, shield, timeout, yield_now};
 use std::sync::mpsc;
 use std::time::Duration;
 

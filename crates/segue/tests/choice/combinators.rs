@@ -6,11 +6,10 @@ use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed, simulated};
 use segue::core::{CancelToken, Source};
+use segue::source::{Fate, Missed, Nack, future_source, guard, with_nack};
 use segue::sync::{MVar, Semaphore, promise};
-use segue::{
-    Either, Explore, Fate, Missed, Nack, Waitable, after, future_source, guard, interval, now, scope, shield, sleep,
-    spawn, timeout, with_nack, yield_now,
-};
+use segue::testing::Explore;
+use segue::{Either, Waitable, after, interval, now, scope, shield, sleep, spawn, timeout, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 

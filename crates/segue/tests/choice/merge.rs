@@ -7,9 +7,8 @@ use crate::meet;
 use meet::{block_on, everywhere, pool, simulated};
 use segue::channel::{self, broadcast, watch};
 use segue::core::Source;
-use segue::{
-    CancelToken, Closed, Either, Merge, Waitable, after, interval, merge, scope, sleep, spawn_task, yield_now,
-};
+use segue::source::{Merge, merge};
+use segue::{CancelToken, Closed, Either, Waitable, after, interval, scope, sleep, spawn_task, yield_now};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 

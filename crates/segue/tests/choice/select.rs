@@ -5,8 +5,9 @@ use crate::meet;
 
 use meet::{block_on, everywhere, mixed, simulated};
 use segue::channel::{self, Receiver, broadcast};
+use segue::source::{OneOf, any_of_biased};
 use segue::sync::MVar;
-use segue::{Cancelled, OneOf, Waitable, after, any_of, any_of_biased, scope, select, timeout, yield_now};
+use segue::{Cancelled, Waitable, after, any_of, scope, select, timeout, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -246,7 +247,7 @@ fn a_choice_without_arms_ends_by_its_cancellation_alone() {
     let none: Vec<Waitable<segue::core::Deadline>> = Vec::new();
     assert_eq!(any_of(none.clone()).attempt(), None);
     assert!(timeout(MILLI, || any_of(none).wait()).unwrap_err().timed_out());
-    let found = segue::Sim::new(1).run(|| any_of(Vec::<Waitable<segue::core::Deadline>>::new()).wait());
+    let found = segue::testing::Sim::new(1).run(|| any_of(Vec::<Waitable<segue::core::Deadline>>::new()).wait());
     let report = found.unwrap_err().to_string();
     assert!(report.contains("one of several"), "{report}");
 }

@@ -4,9 +4,10 @@
 use crate::meet;
 
 use meet::{Task, pool, simulated};
-use segue::sched::Runtime;
+use segue::cancel::no_suspend;
+use segue::sched::{Fifo, Runtime};
 use segue::sync::Semaphore;
-use segue::{Fifo, no_suspend, scope, spawn_task, wait_future, yield_now};
+use segue::{scope, spawn_task, wait_future, yield_now};
 use std::future::Future;
 use std::pin::pin;
 use std::ptr;

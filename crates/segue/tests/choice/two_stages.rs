@@ -4,10 +4,12 @@
 use crate::meet;
 
 use meet::everywhere;
+use segue::cancel::{Overran, finishing_source, is_finishing, shield_for};
 use segue::sync::Latch;
+use segue::testing::Sim;
 use segue::{
-    Builder, CancelToken, Cancelled, Either, Overran, Sim, after, check, finally, finishing_source, is_cancelled,
-    is_finishing, now, scope, shield, shield_for, sleep, timeout, try_scope, wait_future, yield_now,
+    Builder, CancelToken, Cancelled, Either, after, check, finally, is_cancelled, now, scope, shield, sleep, timeout,
+    try_scope, wait_future, yield_now,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -407,7 +409,7 @@ fn the_shield_of_a_token_is_captured_with_what_is_inside() {
         .run(|| {
             let token = CancelToken::new();
             let inner = token.clone();
-            let mut numbers = segue::generator(move |yielder| {
+            let mut numbers = segue::effect::generator(move |yielder| {
                 inner.shield(|| {
                     yielder.give(check().is_ok() && !is_finishing());
                     yielder.give(check().is_ok() && is_finishing());

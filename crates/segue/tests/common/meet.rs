@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use segue::core::{WaitQueue, WaitsFor};
-use segue::{ByPriority, Fifo, Pool, RoundRobin, Sim, scope, shield};
+use segue::sched::{ByPriority, Fifo, RoundRobin};
+use segue::testing::Sim;
+use segue::{Pool, scope, shield};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Rows that are stuck, each in a public function, and whether the report of each names this row.
 
-use segue::{Cancelled, Sim};
+use segue::Cancelled;
+use segue::testing::Sim;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::Duration;
 

@@ -6,9 +6,10 @@ use crate::meet;
 use meet::everywhere;
 use segue::concurrent::{First, RateLimiter, Retry, at_most, first_ok, join_all, race};
 use segue::sync::{Barrier, Semaphore, promise};
+use segue::testing::{Explore, Sim};
 use segue::{
-    CancelToken, Cancelled, Either, Explore, Sim, WaitError, after, channel, is_cancelled, now, scope, shield, sleep,
-    timeout, wait_future, yield_now,
+    CancelToken, Cancelled, Either, WaitError, after, channel, is_cancelled, now, scope, shield, sleep, timeout,
+    wait_future, yield_now,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

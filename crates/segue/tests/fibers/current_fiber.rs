@@ -5,7 +5,8 @@ use crate::meet;
 
 use meet::{everywhere, pool};
 use segue::core::in_fiber;
-use segue::{Builder, Handle, fiber, scope, sleep, spawn, spawn_task, yield_now};
+use segue::sched::Handle;
+use segue::{Builder, fiber, scope, sleep, spawn, spawn_task, yield_now};
 use std::collections::HashSet;
 use std::time::Duration;
 

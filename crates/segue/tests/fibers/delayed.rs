@@ -5,10 +5,11 @@ use crate::meet;
 
 use meet::{AtDrop, everywhere, pool, simulated};
 use segue::effect::{Effect, SharedHandler, perform};
+use segue::sched::StackConfig;
 use segue::sync::promise;
+use segue::testing::{Explore, Sim};
 use segue::{
-    Builder, CancelToken, Cancelled, Explore, JoinError, Sim, StackConfig, after, check, fiber, now, scope, shield,
-    sleep, try_scope, yield_now,
+    Builder, CancelToken, Cancelled, JoinError, after, check, fiber, now, scope, shield, sleep, try_scope, yield_now,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;

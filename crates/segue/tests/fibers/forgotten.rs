@@ -6,12 +6,13 @@ use crate::meet;
 
 use meet::{Task, everywhere};
 use segue::channel::{self, broadcast, oneshot, watch};
+use segue::effect::generator;
+use segue::source::{merge, with_nack};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
 use segue::{
-    Builder, CancelToken, Cancelled, Scope, after, generator, interval, merge, scope, shield, sleep, timeout,
-    try_scope, with_nack, yield_now,
+    Builder, CancelToken, Cancelled, Scope, after, interval, scope, shield, sleep, timeout, try_scope, yield_now,
 };
 use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -5,12 +5,11 @@ use crate::meet;
 
 use meet::{block_on, everywhere};
 use segue::core::drivers::{is_unblocked, unblocked};
-use segue::sched::{Plain, hosted};
+use segue::fiber::attribute;
+use segue::sched::{Plain, Priority, hosted};
 use segue::sync::MVar;
-use segue::{
-    Builder, Cancelled, Explore, JoinError, Priority, Sim, after, attribute, fiber, scope, sleep, timeout, try_scope,
-    yield_now,
-};
+use segue::testing::{Explore, Sim};
+use segue::{Builder, Cancelled, JoinError, after, fiber, scope, sleep, timeout, try_scope, yield_now};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -218,14 +218,14 @@ fn fibers_and_choices_name_who_waits() {
                 () = segue::after(Duration::MAX) => (),
             };
         }),
-        row(|| _ = segue::merge([segue::at(None)]).next()),
+        row(|| _ = segue::source::merge([segue::at(None)]).next()),
         row(|| _ = segue::interval(Duration::MAX).tick().and_then(|_| never())),
         row(|| _ = segue::wait_future(std::future::pending::<()>())),
-        row(|| _ = segue::future_source(std::future::pending::<()>()).wait()),
-        row(|| _ = segue::guard(|| segue::at(None)).wait()),
-        row(|| _ = segue::with_nack(|_| segue::at(None)).wait()),
+        row(|| _ = segue::source::future_source(std::future::pending::<()>()).wait()),
+        row(|| _ = segue::source::guard(|| segue::at(None)).wait()),
+        row(|| _ = segue::source::with_nack(|_| segue::at(None)).wait()),
         row(|| _ = CancelToken::new().cancelled_source().wait()),
-        row(|| _ = segue::finishing_source().wait()),
+        row(|| _ = segue::cancel::finishing_source().wait()),
     ]);
 }
 

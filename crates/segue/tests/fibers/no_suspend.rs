@@ -4,11 +4,12 @@
 use crate::meet;
 
 use meet::{AtDrop, everywhere, pool, simulated};
+use segue::cancel::no_suspend;
 use segue::core::in_fiber;
 use segue::sync::{MVar, Mutex, Semaphore, promise};
+use segue::testing::settle;
 use segue::{
-    Builder, Cancelled, JoinError, after, checkpoint, no_suspend, scope, settle, sleep, spawn, spawn_task, wait_future,
-    yield_now,
+    Builder, Cancelled, JoinError, after, checkpoint, scope, sleep, spawn, spawn_task, wait_future, yield_now,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

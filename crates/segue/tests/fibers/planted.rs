@@ -6,7 +6,8 @@
 
 use crate::meet::{poll_once, task};
 use segue::core::{Guard, Operation, WaitQueue, Waitable, Waiting, WaitsFor};
-use segue::{Cancelled, Sim, scope, yield_now};
+use segue::testing::Sim;
+use segue::{Cancelled, scope, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// What is wrong with a copy.

@@ -5,8 +5,9 @@
 use crate::meet;
 
 use meet::{block_on, everywhere, pool, simulated};
+use segue::sched::Fifo;
 use segue::sync::{Barrier, ForceError, Lazy, Once, OnceCell, promise};
-use segue::{Cancelled, Fifo, blocking, finally, join, move_to, run, scope, shield, spawn, spawn_task};
+use segue::{Cancelled, blocking, finally, join, move_to, run, scope, shield, spawn, spawn_task};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 

@@ -4,10 +4,9 @@
 use crate::meet;
 
 use meet::{AtDrop, everywhere};
-use segue::{
-    Builder, CancelToken, Cancelled, JoinError, Overran, Sim, after, check, is_cancelled, scope, shield, sleep,
-    yield_now,
-};
+use segue::cancel::Overran;
+use segue::testing::Sim;
+use segue::{Builder, CancelToken, Cancelled, JoinError, after, check, is_cancelled, scope, shield, sleep, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

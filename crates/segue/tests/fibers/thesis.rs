@@ -5,8 +5,9 @@
 use crate::meet;
 
 use meet::{Task, block_on, everywhere, pool};
+use segue::sched::Fifo;
 use segue::sync::{Condvar, Entry, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, promise};
-use segue::{CancelToken, Cancelled, Fifo, Pool, scope, yield_now};
+use segue::{CancelToken, Cancelled, Pool, scope, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// A structure with one of something, which the main task has at first.

@@ -4,12 +4,14 @@
 use crate::meet;
 
 use meet::{AtDrop, everywhere};
+use segue::cancel::Failure;
 use segue::channel::broadcast;
 use segue::concurrent::{Incomplete, NoneOk};
 use segue::sync::{ForceError, MVar};
+use segue::testing::Sim;
 use segue::{
-    Builder, CancelToken, Cancelled, Failure, JoinError, Rejected, ScopeError, Sim, WaitError, after, is_cancelled,
-    shield, sleep, timeout, try_scope,
+    Builder, CancelToken, Cancelled, JoinError, Rejected, ScopeError, WaitError, after, is_cancelled, shield, sleep,
+    timeout, try_scope,
 };
 use std::any::Any;
 use std::error::Error;

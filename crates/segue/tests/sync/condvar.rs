@@ -4,8 +4,9 @@
 use crate::meet;
 
 use meet::{block_on, everywhere, poll_once, pool, simulated, task};
+use segue::cancel::shield_for;
 use segue::sync::{Condvar, Mutex, MutexGuard};
-use segue::{CancelToken, Cancelled, Either, after, scope, shield, shield_for, timeout, yield_now};
+use segue::{CancelToken, Cancelled, Either, after, scope, shield, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

@@ -5,8 +5,8 @@ use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed, pool, simulated};
 use segue::sync::{Latch, WaitGroup};
-use segue::{Builder, CancelToken, Either, Sim};
-use segue::{after, scope, shield, sleep, spawn, yield_now};
+use segue::testing::Sim;
+use segue::{Builder, CancelToken, Either, after, scope, shield, sleep, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};

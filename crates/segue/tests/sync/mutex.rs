@@ -3,8 +3,10 @@
 use crate::meet;
 
 use meet::{block_on, everywhere, poll_once, pool, simulated, task};
+use segue::sched::Fifo;
 use segue::sync::{Condvar, Mutex, MutexGuard, Notify, Poison};
-use segue::{CancelToken, Either, Fifo, Sim, after, scope, shield, spawn, timeout, yield_now};
+use segue::testing::Sim;
+use segue::{CancelToken, Either, after, scope, shield, spawn, timeout, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

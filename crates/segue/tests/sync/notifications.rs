@@ -5,8 +5,8 @@ use crate::meet;
 
 use meet::{Task, block_on, everywhere, mixed};
 use segue::sync::Notify;
-use segue::{Builder, CancelToken, Either, Sim};
-use segue::{after, scope, yield_now};
+use segue::testing::Sim;
+use segue::{Builder, CancelToken, Either, after, scope, yield_now};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;

@@ -4,10 +4,12 @@
 use crate::meet;
 
 use meet::{Task, block_on, everywhere, pool};
+use segue::sched::StackConfig;
 use segue::sync::{Promise, Resolver, Semaphore, promise};
-use segue::{Builder, CancelToken, Either, Sim, StackConfig, after};
-use segue::{Closed, WaitError};
-use segue::{check, scope, shield, sleep, spawn, timeout, yield_now};
+use segue::testing::Sim;
+use segue::{
+    Builder, CancelToken, Closed, Either, WaitError, after, check, scope, shield, sleep, spawn, timeout, yield_now,
+};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

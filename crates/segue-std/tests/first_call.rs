@@ -1,8 +1,6 @@
 //! What a call starts on a plain thread depends on the function that is called, and not on the
 //! functions that were called before.
 
-#![cfg(feature = "io")]
-
 use segue::core::build::{DefaultRuntime, Threads};
 use segue::core::{self, in_fiber};
 use segue::par::prelude::*;
@@ -57,14 +55,14 @@ const CALLS: &[Call] = &[
         core::scope(|s| segue::Builder::new().within(s).spawn(place).join().unwrap())
     }),
     ("Builder, on the default pool", Default, || {
-        core::Builder::new().on(segue::default_pool()).spawn(place).join().unwrap()
+        core::Builder::new().on(segue::sched::default_pool()).spawn(place).join().unwrap()
     }),
-    ("default_pool", Default, || segue::default_pool().run(place).unwrap()),
+    ("default_pool", Default, || segue::sched::default_pool().run(place).unwrap()),
     ("join", Default, || segue::join(place, || ()).0),
     ("a parallel loop", Default, || (0..1).into_par_iter().map(|_| place()).collect::<Vec<_>>()[0]),
     ("concurrent::join_all", Default, || segue::concurrent::join_all([place]).unwrap()[0]),
-    ("std::thread::spawn", Default, || segue::std::thread::spawn(place).join().unwrap()),
-    ("std::thread::scope", Default, || segue::std::thread::scope(|s| s.spawn(place).join().unwrap())),
+    ("std::thread::spawn", Default, || segue_std::thread::spawn(place).join().unwrap()),
+    ("std::thread::scope", Default, || segue_std::thread::scope(|s| s.spawn(place).join().unwrap())),
     ("a spawn of a hosted fiber", Default, || {
         let hosted = segue::sched::hosted(|| core::spawn(place).join().unwrap());
         segue::wait_future(hosted).unwrap().unwrap()
@@ -105,9 +103,9 @@ fn one_call_and_then_all() {
     }
     #[cfg(target_os = "linux")]
     {
-        segue::default_pool().run(talk).unwrap();
+        segue::sched::default_pool().run(talk).unwrap();
         assert!(!has_io_thread(), "the default runtime has no driver, after {}", first.0);
-        segue::Runtime::new().workers(1).run(talk).unwrap();
+        segue::sched::Runtime::new().workers(1).run(talk).unwrap();
         assert!(has_io_thread(), "that runtime has none");
     }
 }
