@@ -1,6 +1,6 @@
 //! Mistakes with the attribute `segue::test`, each with a sentence that the compiler has to say
-//! of the line below. Used by the step `mistakes`. They are apart from the others, since nothing else
-//! is looked at after such a mistake.
+//! of the line below. Used by the step `mistakes`. They are apart from the others, since nothing
+//! else is looked at after such a mistake.
 
 //~ `polcy` is no argument of `segue::test`; there are `policy`, `schedules`, `seed`, `leaks` and
 #[segue::test(polcy = random)]
