@@ -573,7 +573,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # Examples
     ///
     /// ```
-    /// use segue_core::{Builder, sleep, scope};
+    /// use segue_core::{Builder, scope, sleep};
     /// use std::time::Duration;
     ///
     /// let ended = scope(|s| {

@@ -81,7 +81,7 @@ pub enum Polled {
 ///
 /// ```
 /// use segue_core::Trigger;
-/// use segue_sched::{Runtime, Polled};
+/// use segue_sched::{Polled, Runtime};
 /// use std::sync::mpsc;
 /// use std::thread;
 ///

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// # Examples
 ///
 /// ```
-/// use segue_sched::{Runtime, Handle};
+/// use segue_sched::{Handle, Runtime};
 ///
 /// // A thread that was told of a scheduler spawns there.
 /// let answer = Runtime::new().workers(1).run(|| {
@@ -92,7 +92,7 @@ impl Handle {
     ///
     /// ```
     /// use segue_core::{finishing_source, spawn};
-    /// use segue_sched::{Runtime, Handle, Shutdown};
+    /// use segue_sched::{Handle, Runtime, Shutdown};
     /// use std::time::Duration;
     ///
     /// let shutdown = Shutdown::new().grace(Duration::from_secs(10));

@@ -72,7 +72,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// # Examples
 ///
 /// ```
-/// use segue_sched::{Runtime, Fifo, Handle, move_to};
+/// use segue_sched::{Fifo, Handle, Runtime, move_to};
 ///
 /// let pool = Runtime::new().workers(1).name("computes").pool()?;
 /// let words = vec!["borrowed", "words"];

@@ -46,9 +46,9 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// # #[cfg(feature = "sched")] {
-/// use segue::now;
 /// use segue::concurrent::RateLimiter;
 /// use segue::testing::Sim;
+/// use segue::now;
 /// use std::time::Duration;
 ///
 /// // Ten a second, three of them at once.
