@@ -113,10 +113,11 @@ fn a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_vi
     let run = |until_read: fn()| {
         segue::scope(|s| s.spawn(|| segue::sleep(MOMENT)).join().unwrap().unwrap());
         segue::scope(|s| drop(s.spawn(segue::yield_now)));
-        // It holds up the simulation, whose clock stands meanwhile.
-        let virtually =
-            segue::testing::Sim::new(1).run(|| segue::scope(|s| drop(s.spawn(|| std::thread::sleep(MOMENT)))));
-        virtually.unwrap();
+        let holds_up = || {
+            // The clock of the simulation stands meanwhile.
+            std::thread::sleep(MOMENT);
+        };
+        segue::testing::Sim::new(1).run(|| segue::scope(|s| drop(s.spawn(holds_up)))).unwrap();
         // A plain thread waits for fibers of the default runtime, of which one is further in.
         segue::scope(|s| {
             s.spawn_daemon(|| segue::scope(|s| s.spawn(|| segue::sleep(Duration::MAX)).join().unwrap()));

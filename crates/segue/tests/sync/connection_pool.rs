@@ -3,9 +3,9 @@
 
 #[allow(dead_code, unreachable_pub)] // Its `main` is the example's.
 #[path = "../../../../examples/connection_pool.rs"]
-mod connection_pool;
+mod example;
 
-use connection_pool::{Connection, Order, Pool, two_share_one};
+use example::{Connection, Order, Pool, two_share_one};
 use segue::{CancelToken, scope};
 
 #[segue::test(policy = exhaustive(100_000))]

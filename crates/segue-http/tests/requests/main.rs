@@ -1,0 +1,11 @@
+//! Requests and responses over a scripted connection, and the time limits of both.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_requests;
+mod connections;
+mod cuts;
+mod request_bodies;
+mod responses;
+mod timeouts;
