@@ -27,7 +27,7 @@ function has_heading(path, words,    text, found) {
 }
 
 function is_case(name) {
-    if (!(name in cases)) cases[name] = !system("grep -rqw 'fn " name "' crates/segue-core/src/conformance")
+    if (!(name in cases)) cases[name] = !system("grep -rqw 'fn " name "' crates/segue-conformance/src")
     return cases[name]
 }
 

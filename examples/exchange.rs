@@ -5,10 +5,10 @@
 //! Its operation brings a value, meets a partner, takes the value back if it was cancelled, and
 //! says what becomes of the other one if its task is dropped.
 
-use segue::core::conformance::Sources;
 use segue::core::{Guard, Operation, WaitQueue, Waiting, WaitsFor, preemption_point, wait};
 use segue::testing::Explore;
 use segue::{Rejected, Waitable, scope, timeout};
+use segue_conformance::Sources;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};

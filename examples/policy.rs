@@ -4,10 +4,10 @@
 //! gets about twice as many turns, and whoever has any gets one sooner or later (Waldspurger and
 //! Weihl, "Lottery scheduling", 1994).
 
-use segue::core::conformance::{Main, Suite};
 use segue::fiber::Attribute;
 use segue::sched::{self, Goes, Policy, Task, Why};
 use segue::{Builder, yield_now};
+use segue_conformance::{Main, Suite};
 use std::cell::Cell;
 
 /// How many tickets a fiber holds; one if it carries none.

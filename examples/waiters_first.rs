@@ -5,10 +5,10 @@
 //! yielder gets one turn in nine at least, nobody starves. It needs nothing of the fibers: why one
 //! is ready says which kind it is.
 
-use segue::core::conformance::{Main, Suite, Verdict};
 use segue::sched::{self, Fifo, Goes, Policy, Task, Why};
 use segue::sync::MVar;
 use segue::{Cancelled, scope, yield_now};
+use segue_conformance::{Main, Suite, Verdict};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 

@@ -5,10 +5,10 @@
 //! it has seen, so that it misses no last value, whenever it looks; values in between it may.
 //! `segue::channel::watch` is the same for values of any type, with an end.
 
-use segue::core::conformance::Sources;
 use segue::core::{Source, WaitQueue, WaitsFor, preemption_point};
 use segue::testing::Explore;
 use segue::{Cancelled, Either, Waitable, after, scope, wait_future};
+use segue_conformance::Sources;
 use std::time::Duration;
 
 /// A value with the number of its changes.

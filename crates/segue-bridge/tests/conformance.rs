@@ -1,7 +1,7 @@
 //! The contract's suite on the bridges: fibers that executors host, and fibers that tasks await.
 
 use segue_bridge::{direct, direct_local};
-use segue_core::conformance::Suite;
+use segue_conformance::Suite;
 
 /// The children of a hosted fiber run in the default runtime.
 #[test]

@@ -30,7 +30,7 @@
 //! * [`blocking`]: calls that block their thread, made by fibers.
 //! * [`Park`](scheduling::Park): how a worker idles. [`preemption_point`], [`outside_work`] and
 //!   [`kernel_wait`](drivers::kernel_wait): the messages for simulators.
-//! * `conformance`, with the feature of that name: the contract as a test suite for any scheduler.
+//! * The crate `segue-conformance`: the contract as a test suite for any scheduler.
 //!
 //! A structure in a few lines, at which fibers, threads and tasks meet:
 //!
@@ -60,8 +60,6 @@
 mod blocking;
 mod cancel;
 pub mod chain;
-#[cfg(all(feature = "conformance", not(loom)))]
-pub mod conformance;
 mod contract;
 pub mod drivers;
 mod primitives;
@@ -161,6 +159,7 @@ pub mod scheduling {
     pub use crate::thread::here::{retire, run_as_thread};
     pub use crate::timers::Timers;
     pub use crate::timers::of_threads::thread_timers;
+    pub use crate::wait::admission::begin_turn;
     pub use crate::wait::executor::{AsTask, Executor};
     pub use crate::wait::park::WaitPark;
 }

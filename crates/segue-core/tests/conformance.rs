@@ -6,7 +6,7 @@
 mod planted;
 
 use planted::Fault;
-use segue_core::conformance::{Suite, Verdict, cases};
+use segue_conformance::{Suite, Verdict, cases};
 use std::collections::HashSet;
 use std::process::{Command, Output};
 use std::time::Duration;

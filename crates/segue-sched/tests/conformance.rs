@@ -5,7 +5,7 @@ mod common;
 
 use common::gangs::Gangs;
 use common::{STAND_IN, pool, scaled};
-use segue_core::conformance::{Main, Suite};
+use segue_conformance::{Main, Suite};
 use segue_core::{scope, yield_now};
 use segue_sched::{
     ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Lifo, Plain, Policy, Polled, RoundRobin, Runtime, Sim, Stealing,

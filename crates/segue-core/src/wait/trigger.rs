@@ -24,6 +24,7 @@ use crate::primitives::at_end::at_end;
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use std::ptr;
+use std::sync::Arc;
 
 /// Whether a fiber that is registered for a wait is to suspend. The wakers that its thread has put
 /// off are called first, and a waker that would wait is refused. If there were some, the fiber may
@@ -42,6 +43,25 @@ fn join_again(fiber: &Fiber) -> bool {
 }
 
 impl Trigger {
+    /// Waits with a new trigger, which waits already when `publish` makes the trigger known. So a
+    /// claimer may owe a resume before the scheduler was asked to suspend this fiber: for the suite
+    /// that checks schedulers.
+    ///
+    /// # Safety
+    /// `publish` does not panic, wait or perform.
+    #[doc(hidden)]
+    pub unsafe fn wait_published(waits_for: WaitsFor, publish: impl FnOnce(&Arc<Self>)) -> Outcome {
+        here::with_current(|fiber| {
+            // SAFETY: the wait is finished below, as `publish` comes back and does not suspend.
+            let trigger = Arc::new(unsafe { Self::waiting(fiber) });
+            // SAFETY: this fiber is the waiter of the trigger, which was just made.
+            unsafe { trigger.expose() };
+            publish(&trigger);
+            // SAFETY: the trigger waits with this fiber, the calling one.
+            unsafe { trigger.finish(fiber, waits_for) }
+        })
+    }
+
     /// The second half of a wait that began with [`waiting`](Trigger::waiting).
     ///
     /// # Safety

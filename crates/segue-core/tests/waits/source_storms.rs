@@ -5,7 +5,7 @@
 use crate::mailbox;
 
 use mailbox::Mailbox;
-use segue_core::conformance::Sources;
+use segue_conformance::Sources;
 use segue_core::{
     BoxSource, CancelToken, Guard, Nack, Operation, WaitQueue, Waitable, Waiting, WaitsFor, future_source, guard,
     merge, with_nack,

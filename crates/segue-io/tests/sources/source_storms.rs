@@ -8,7 +8,7 @@
 use crate::common;
 
 use common::guarded;
-use segue_core::conformance::Sources;
+use segue_conformance::Sources;
 use segue_io::net::{TcpListener, TcpStream, UnixDatagram};
 use segue_io::pipe::{PipeReader, PipeWriter, pipe};
 use segue_io::process::{self, Child, Command, Stdio};

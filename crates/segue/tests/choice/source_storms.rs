@@ -18,7 +18,7 @@ use segue::sync::{
     Barrier, Entry, Initializer, Latch, Lazy, MVar, Mutex, Notify, Once, OnceCell, Promise, Resolver, RwLock,
     Semaphore, WaitGroup, promise,
 };
-use segue_core::conformance::Sources;
+use segue_conformance::Sources;
 use segue_core::{BoxSource, Waitable};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex, mpsc};

@@ -3,16 +3,16 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Mailbox, Probe};
-use super::report::{Case, Need};
-use crate::scheduling::current;
-use crate::{scope, sleep, yield_now};
+use crate::probe::{Mailbox, Need, Probe};
+use crate::report::Case;
+use segue_core::scheduling::current;
+use segue_core::{scope, sleep, yield_now};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("a_yield_comes_back", a_yield_comes_back)
         .checks(&["14"], "a fiber that gives up its turn gets another, each time, alone and among others"),
     Case::new("a_yield_lets_others_run", a_yield_lets_others_run)

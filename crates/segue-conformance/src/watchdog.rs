@@ -3,8 +3,8 @@
 //! Used by the suite around each case. A thread sleeps as long as a case may take; the end of the
 //! case wakes it first.
 
-use super::probe::Probe;
-use super::report::{Case, Report};
+use crate::probe::Probe;
+use crate::report::{Case, Report};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Looks at a case until it is dropped.
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     /// Its end wakes the thread.
     _alive: Sender<()>,
 }
@@ -22,7 +22,7 @@ impl Watchdog {
     ///
     /// # Panics
     /// If no thread can be started: an unwatched case could hang without a word.
-    pub(super) fn start(before: &Report, case: &'static Case, probe: &Probe, timeout: Duration) -> Self {
+    pub(crate) fn start(before: &Report, case: &'static Case, probe: &Probe, timeout: Duration) -> Self {
         let (alive, ended) = mpsc::channel();
         let mut told = String::new();
         for (earlier, violation) in before.violations() {

@@ -2,11 +2,11 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Gate, Mailbox, Probe, lock, other};
-use super::report::{Case, Need};
-use crate::primitives::atomic::plain_thread_local;
-use crate::scheduling::current;
-use crate::{JoinError, scope, shield, sleep, spawn, yield_now};
+use crate::probe::{Gate, Mailbox, Need, Probe, lock, other};
+use crate::report::Case;
+use segue_core::plain_thread_local;
+use segue_core::scheduling::current;
+use segue_core::{JoinError, scope, shield, sleep, spawn, yield_now};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What the other cases need.
-pub(super) const FIRST: &[Case] = &[Case::new("a_spawn_runs_no_job", a_spawn_runs_no_job)
+pub(crate) const FIRST: &[Case] = &[Case::new("a_spawn_runs_no_job", a_spawn_runs_no_job)
     .checks(&["15"], "a job does not run inside of the call that spawns it, nor as the fiber that spawned it")];
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("many_jobs_run_once_each", many_jobs_run_once_each)
         .checks(&["15", "J1"], "of thousands of jobs each is run, and run once"),
     Case::new("many_fibers_live_at_once", many_fibers_live_at_once)
@@ -178,7 +178,7 @@ fn a_scope_raises_the_first_panic(probe: &Probe) {
     }));
     let planted = raised.is_err_and(|payload| is_planted(payload.as_ref()));
     probe.expect("J3", planted, || "the scope did not raise what its fiber panicked with".to_owned());
-    probe.equal("C1", "whether the cancellation has stayed in the scope", crate::check().is_ok(), true);
+    probe.equal("C1", "whether the cancellation has stayed in the scope", segue_core::check().is_ok(), true);
 }
 
 fn captures_are_dropped_before_the_join_returns(probe: &Probe) {

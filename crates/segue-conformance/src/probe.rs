@@ -5,9 +5,7 @@
 //! structures above it.
 #![allow(unsafe_code)] // Waits by the two halves of a wait.
 
-use super::report::{Need, Violation};
-use super::{Main, report};
-use crate::{Outcome, Trigger, WaitsFor, with_current};
+use segue_core::{Outcome, Panic, Trigger, WaitsFor};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -17,29 +15,62 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+/// The program for a scheduler under test: the first fiber.
+pub type Main = Box<dyn FnOnce() + Send>;
+
+/// What a scheduler must be like for a case to make sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Work runs on fibers with a header, and not on plain threads.
+    Fibers,
+    /// Work runs on plain threads.
+    Threads,
+    /// The end of a run waits for what is detached.
+    Ends,
+    /// Other threads can take part.
+    Others,
+    /// The clock is simulated.
+    Simulated,
+    /// A fiber that yields lets others run.
+    Fairness,
+    /// The number of threads is known.
+    Workers,
+    /// It runs inside of its own fibers.
+    Nesting,
+}
+
+/// A clause that was seen broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its number in `docs/contract.md`; `None` if the program went wrong in a way that names none.
+    pub clause: Option<&'static str>,
+    /// What was seen.
+    pub seen: String,
+}
+
 /// Runs a first fiber on the scheduler under test.
-pub(super) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
+pub(crate) type Runner = Arc<dyn Fn(Main) + Send + Sync>;
 
 /// More is not told of one case: a scheduler that is wrong is wrong in every round.
 const TOLD: usize = 8;
 
 /// The facts about the scheduler under test.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Setup {
-    pub(super) workers: Option<usize>,
-    pub(super) plain_threads: bool,
-    pub(super) hosted: bool,
-    pub(super) detaches: bool,
-    pub(super) simulated: bool,
-    pub(super) unfair: bool,
-    pub(super) nests: bool,
-    pub(super) rounds: Option<usize>,
-    pub(super) fibers: Option<usize>,
+pub(crate) struct Setup {
+    pub(crate) workers: Option<usize>,
+    pub(crate) plain_threads: bool,
+    pub(crate) hosted: bool,
+    pub(crate) detaches: bool,
+    pub(crate) simulated: bool,
+    pub(crate) unfair: bool,
+    pub(crate) nests: bool,
+    pub(crate) rounds: Option<usize>,
+    pub(crate) fibers: Option<usize>,
 }
 
 impl Setup {
     /// Why a case that needs this does not apply; `None` if one does.
-    pub(super) fn lacks(&self, need: Need) -> Option<&'static str> {
+    pub(crate) fn lacks(&self, need: Need) -> Option<&'static str> {
         let (is_there, why) = match need {
             Need::Fibers => (!self.plain_threads, "it speaks of fibers, and this runs on plain threads"),
             Need::Threads => (self.plain_threads && !self.hosted, "it speaks of plain threads"),
@@ -56,7 +87,7 @@ impl Setup {
 
 /// The scheduler under test, from a case's view.
 #[derive(Clone)]
-pub(super) struct Probe(Arc<Shared>);
+pub(crate) struct Probe(Arc<Shared>);
 
 struct Shared {
     setup: Setup,
@@ -66,32 +97,32 @@ struct Shared {
 }
 
 /// A lock that no panic spoils: the guarded value is whole at all times.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Probe {
-    pub(super) fn new(setup: Setup, runner: Runner) -> Self {
+    pub(crate) fn new(setup: Setup, runner: Runner) -> Self {
         Self(Arc::new(Shared { setup, runner, seen: Mutex::default(), step: Mutex::new("") }))
     }
 
-    pub(super) fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         self.0.setup
     }
 
     /// How often to run a race.
-    pub(super) fn rounds(&self) -> usize {
+    pub(crate) fn rounds(&self) -> usize {
         // Interpreted, everything takes longer.
         self.0.setup.rounds.unwrap_or(if cfg!(miri) { 20 } else { 10_000 })
     }
 
     /// The number of rounds for long work, or work without a race.
-    pub(super) fn few(&self) -> usize {
+    pub(crate) fn few(&self) -> usize {
         (self.rounds() / 50).max(4)
     }
 
     /// How many fibers may be alive at once.
-    pub(super) fn fibers(&self) -> usize {
+    pub(crate) fn fibers(&self) -> usize {
         let Setup { fibers, plain_threads, .. } = self.0.setup;
         fibers.unwrap_or(if cfg!(miri) {
             8
@@ -103,7 +134,7 @@ impl Probe {
     }
 
     /// Runs `main` as the first fiber of the scheduler under test. Its panics are noted.
-    pub(super) fn run(&self, main: impl FnOnce(&Probe) + Send + 'static) {
+    pub(crate) fn run(&self, main: impl FnOnce(&Probe) + Send + 'static) {
         let ended = Arc::new(AtomicBool::new(false));
         let (probe, at_end) = (self.clone(), Arc::clone(&ended));
         (self.0.runner)(Box::new(move || {
@@ -116,22 +147,22 @@ impl Probe {
     }
 
     /// Runs `f` and takes note of its panic.
-    pub(super) fn watched<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn watched<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         catch_unwind(AssertUnwindSafe(f)).map_err(|payload| self.take_note_of(payload)).ok()
     }
 
     /// Names the next step, for the watchdog.
-    pub(super) fn next(&self, step: &'static str) {
+    pub(crate) fn next(&self, step: &'static str) {
         *lock(&self.0.step) = step;
     }
 
     /// The next step when the case was last heard of.
-    pub(super) fn step(&self) -> &'static str {
+    pub(crate) fn step(&self) -> &'static str {
         *lock(&self.0.step)
     }
 
     /// Takes note that a clause is broken unless `held`; answers `held`.
-    pub(super) fn expect(&self, clause: &'static str, held: bool, seen: impl FnOnce() -> String) -> bool {
+    pub(crate) fn expect(&self, clause: &'static str, held: bool, seen: impl FnOnce() -> String) -> bool {
         if !held {
             self.note(Some(clause), seen());
         }
@@ -139,27 +170,28 @@ impl Probe {
     }
 
     /// As [`expect`](Probe::expect), of two values that are to be the same.
-    pub(super) fn equal<T: PartialEq + Debug>(&self, clause: &'static str, what: &str, seen: T, due: T) -> bool {
+    pub(crate) fn equal<T: PartialEq + Debug>(&self, clause: &'static str, what: &str, seen: T, due: T) -> bool {
         self.expect(clause, seen == due, || format!("{what}: {seen:?} instead of {due:?}"))
     }
 
     /// The faults so far.
-    pub(super) fn seen(&self) -> Vec<Violation> {
+    pub(crate) fn seen(&self) -> Vec<Violation> {
         lock(&self.0.seen).clone()
     }
 
-    pub(super) fn take_note_of(&self, payload: Box<dyn Any + Send>) {
-        let message = crate::primitives::payload::message(payload.as_ref()).unwrap_or_default();
+    pub(crate) fn take_note_of(&self, payload: Box<dyn Any + Send>) {
+        let panic = Panic::new(payload);
+        let message = panic.message().unwrap_or_default();
         // The message of a trigger when its wait ends without a cause.
         let clause = message.contains("nobody had resumed").then_some("1");
         self.note(clause, format!("it panicked: {message}"));
-        // Its drop may panic again.
-        std::mem::forget(payload);
+        // The drop of the payload may panic again.
+        std::mem::forget(panic);
     }
 
     fn note(&self, clause: Option<&'static str>, seen: String) {
         let mut all = lock(&self.0.seen);
-        let violation = report::Violation { clause, seen };
+        let violation = Violation { clause, seen };
         if all.len() < TOLD && !all.contains(&violation) {
             all.push(violation);
         }
@@ -168,46 +200,39 @@ impl Probe {
 
 /// The reports' words for the waits of the suite.
 #[track_caller]
-pub(super) fn a_case() -> WaitsFor {
+pub(crate) fn a_case() -> WaitsFor {
     WaitsFor::new("a conformance case")
 }
 
 /// Waits with a trigger that is WAITING before anybody else knows that trigger, so that the claimer
 /// owes a resume, be that before the scheduler has been asked to suspend. `publish` does not panic.
 #[track_caller]
-pub(super) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
-    with_current(|fiber| {
-        // SAFETY: the fiber may suspend, as cases begin where nothing is registered; it finishes
-        // the wait below, and `publish` does not panic.
-        let trigger = Arc::new(unsafe { Trigger::waiting(fiber) });
-        // SAFETY: this fiber is the waiter of the trigger, which was just made.
-        unsafe { trigger.expose() };
-        publish(&trigger);
-        // SAFETY: the trigger waits with this fiber, the calling one.
-        unsafe { trigger.finish(fiber, a_case()) }
-    })
+pub(crate) fn wait_bound(publish: impl FnOnce(&Arc<Trigger>)) -> Outcome {
+    // SAFETY: no case panics, waits or performs there. Each puts the trigger into a mailbox, hands
+    // the trigger to a thread, or claims the trigger.
+    unsafe { Trigger::wait_published(a_case(), publish) }
 }
 
 /// [`wait_bound`], with a claim by the reader of the mailbox.
 #[track_caller]
-pub(super) fn wait_posted(triggers: &Mailbox<Arc<Trigger>>) -> Outcome {
+pub(crate) fn wait_posted(triggers: &Mailbox<Arc<Trigger>>) -> Outcome {
     wait_bound(|trigger| triggers.put(Arc::clone(trigger)))
 }
 
 /// A queue of values, for any number of writers and one reader, on fibers and threads.
-pub(super) struct Mailbox<T>(Mutex<(VecDeque<T>, Option<Arc<Trigger>>)>);
+pub(crate) struct Mailbox<T>(Mutex<(VecDeque<T>, Option<Arc<Trigger>>)>);
 
 impl<T> Mailbox<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new((VecDeque::new(), None)))
     }
 
     /// For several owners.
-    pub(super) fn shared() -> Arc<Self> {
+    pub(crate) fn shared() -> Arc<Self> {
         Arc::new(Self::new())
     }
 
-    pub(super) fn put(&self, value: T) {
+    pub(crate) fn put(&self, value: T) {
         let mut mail = lock(&self.0);
         let (letters, reader) = &mut *mail;
         letters.push_back(value);
@@ -221,7 +246,7 @@ impl<T> Mailbox<T> {
 
     /// The next value, after a wait. `None` if the caller was cancelled.
     #[track_caller]
-    pub(super) fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         loop {
             let trigger = Arc::new(Trigger::new());
             let mut mail = lock(&self.0);
@@ -239,20 +264,20 @@ impl<T> Mailbox<T> {
 
     /// As [`take`](Mailbox::take), where nothing cancels.
     #[track_caller]
-    pub(super) fn get(&self) -> T {
+    pub(crate) fn get(&self) -> T {
         self.take().expect("a wait was cancelled, and nobody had cancelled it")
     }
 }
 
 /// Closed, until opened for all. The waiters; `None` after the opening.
-pub(super) struct Gate(Mutex<Option<Vec<Arc<Trigger>>>>);
+pub(crate) struct Gate(Mutex<Option<Vec<Arc<Trigger>>>>);
 
 impl Gate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(Some(Vec::new())))
     }
 
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         let waiting = lock(&self.0).take();
         for trigger in waiting.into_iter().flatten() {
             // One that was cancelled does not care.
@@ -262,7 +287,7 @@ impl Gate {
 
     /// Waits until the gate is open. Answers `false` if the caller was cancelled.
     #[track_caller]
-    pub(super) fn pass(&self) -> bool {
+    pub(crate) fn pass(&self) -> bool {
         let trigger = Arc::new(Trigger::new());
         match &mut *lock(&self.0) {
             Some(waiting) => waiting.push(Arc::clone(&trigger)),
@@ -273,14 +298,14 @@ impl Gate {
 
     /// As [`pass`](Gate::pass), after an announcement.
     #[track_caller]
-    pub(super) fn arrive<T>(&self, arrivals: &Mailbox<T>, who: T) -> bool {
+    pub(crate) fn arrive<T>(&self, arrivals: &Mailbox<T>, who: T) -> bool {
         arrivals.put(who);
         self.pass()
     }
 }
 
 /// Wastes a little time, differently each round, so that races come out in all ways.
-pub(super) fn stagger(round: usize) {
+pub(crate) fn stagger(round: usize) {
     for _ in 0..(round.wrapping_mul(7919) % 7) * 40 {
         std::hint::spin_loop();
     }
@@ -290,14 +315,14 @@ pub(super) fn stagger(round: usize) {
 }
 
 /// A plain thread, which has no part in the scheduler under test, and acts on messages.
-pub(super) struct Other<T> {
+pub(crate) struct Other<T> {
     sender: Sender<T>,
     thread: JoinHandle<()>,
 }
 
 impl<T: Send + 'static> Other<T> {
     /// `act` is told the number of earlier messages.
-    pub(super) fn start(mut act: impl FnMut(usize, T) + Send + 'static) -> Self {
+    pub(crate) fn start(mut act: impl FnMut(usize, T) + Send + 'static) -> Self {
         let (sender, sent) = mpsc::channel();
         let thread = thread::Builder::new().name("segue-other".to_owned());
         let thread = thread.spawn(move || sent.iter().enumerate().for_each(|(before, value)| act(before, value)));
@@ -306,19 +331,19 @@ impl<T: Send + 'static> Other<T> {
 
     /// Sends a message. The thread is there, unless it has panicked, which [`end`](Other::end)
     /// notes.
-    pub(super) fn send(&self, value: T) {
+    pub(crate) fn send(&self, value: T) {
         let _ = self.sender.send(value);
     }
 
     /// Waits until the thread has acted on all messages.
-    pub(super) fn end(self, probe: &Probe) {
+    pub(crate) fn end(self, probe: &Probe) {
         drop(self.sender);
         probe.expect("9", self.thread.join().is_ok(), || "a plain thread that met fibers panicked".to_owned());
     }
 }
 
 /// Starts a plain thread that calls `f`.
-pub(super) fn other(f: impl FnOnce() + Send + 'static) -> Other<()> {
+pub(crate) fn other(f: impl FnOnce() + Send + 'static) -> Other<()> {
     let mut f = Some(f);
     let other = Other::start(move |_, ()| f.take().expect("it is told once")());
     other.send(());

@@ -3,9 +3,9 @@
 //!
 //! Used by the suite. Of real time they say "at least" and nothing else.
 
-use super::probe::{Mailbox, Probe, lock};
-use super::report::{Case, Need};
-use crate::{Deadline, Ended, at, now, scope, shield, sleep, wait_until, with_current, yield_now};
+use crate::probe::{Mailbox, Need, Probe, lock};
+use crate::report::Case;
+use segue_core::{Ended, at, now, scope, shield, sleep, with_current, yield_now};
 use std::ptr;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use std::time::Duration;
 const MS: Duration = Duration::from_millis(1);
 
 /// What the other cases need.
-pub(super) const FIRST: &[Case] = &[Case::new("a_sleep_lasts_as_long_as_it_says", a_sleep_lasts_as_long_as_it_says)
+pub(crate) const FIRST: &[Case] = &[Case::new("a_sleep_lasts_as_long_as_it_says", a_sleep_lasts_as_long_as_it_says)
     .checks(&["17", "18"], "a sleep ends, and not before its time by the scheduler's own clock")];
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("what_is_due_does_not_wait", what_is_due_does_not_wait)
         .checks(&["R3"], "a sleep of no length and a deadline in the past are over at once"),
     Case::new("a_sleep_for_ever_is_cancelled", a_sleep_for_ever_is_cancelled)
@@ -126,13 +126,13 @@ fn a_wait_gives_up_at_its_deadline(probe: &Probe) {
     for _ in 0..10 {
         let begin = now();
         probe.next("the deadline of a wait for what never comes");
-        let ended = wait_until(Deadline::at(None), begin.checked_add(MS));
+        let ended = at(None).wait_until(begin.checked_add(MS));
         probe.equal("18", "a wait for what never comes", ended, Err(Ended::TimedOut));
         let waited = now().saturating_duration_since(begin);
         probe.expect("18", waited >= MS, || format!("a deadline after {MS:?} was met after {waited:?}"));
         let far = now().checked_add(Duration::from_secs(1_000_000));
         probe.next("the end of a wait with a deadline in the future");
-        let ended = wait_until(Deadline::at(now().checked_add(MS)), far);
+        let ended = at(now().checked_add(MS)).wait_until(far);
         probe.equal("18", "a wait that ends before its deadline", ended, Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Used by the suite, which fills a report in, and by harnesses that list cases or read one.
 
-use super::probe::Probe;
+use crate::probe::{Need, Probe, Violation};
 use std::fmt;
 
 /// One program that runs on the scheduler under test, and the clauses that it looks at.
@@ -13,7 +13,7 @@ pub struct Case {
     pub clauses: &'static [&'static str],
     /// What is to hold, in a sentence.
     pub about: &'static str,
-    pub(super) needs: &'static [Need],
+    pub(crate) needs: &'static [Need],
     run: fn(&Probe),
     /// Whether `run` is to be called around a run, on a plain thread, and not as the first fiber.
     around: bool,
@@ -21,24 +21,24 @@ pub struct Case {
 
 impl Case {
     /// What the first fiber does.
-    pub(super) const fn new(name: &'static str, run: fn(&Probe)) -> Self {
+    pub(crate) const fn new(name: &'static str, run: fn(&Probe)) -> Self {
         Self { name, clauses: &[], about: "", needs: &[], run, around: false }
     }
 
     /// What calls [`Probe::run`] itself.
-    pub(super) const fn around(name: &'static str, run: fn(&Probe)) -> Self {
+    pub(crate) const fn around(name: &'static str, run: fn(&Probe)) -> Self {
         Self { around: true, ..Self::new(name, run) }
     }
 
-    pub(super) const fn checks(self, clauses: &'static [&'static str], about: &'static str) -> Self {
+    pub(crate) const fn checks(self, clauses: &'static [&'static str], about: &'static str) -> Self {
         Self { clauses, about, ..self }
     }
 
-    pub(super) const fn needs(self, needs: &'static [Need]) -> Self {
+    pub(crate) const fn needs(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
     }
 
-    pub(super) fn run(&self, probe: &Probe) {
+    pub(crate) fn run(&self, probe: &Probe) {
         if self.around { (self.run)(probe) } else { probe.run(self.run) }
     }
 }
@@ -47,36 +47,6 @@ impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Case").field("name", &self.name).field("clauses", &self.clauses).finish_non_exhaustive()
     }
-}
-
-/// What a scheduler must be like for a case to make sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    /// Work runs on fibers with a header, and not on plain threads.
-    Fibers,
-    /// Work runs on plain threads.
-    Threads,
-    /// The end of a run waits for what is detached.
-    Ends,
-    /// Other threads can take part.
-    Others,
-    /// The clock is simulated.
-    Simulated,
-    /// A fiber that yields lets others run.
-    Fairness,
-    /// The number of threads is known.
-    Workers,
-    /// It runs inside of its own fibers.
-    Nesting,
-}
-
-/// A clause that was seen broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Its number in `docs/contract.md`; `None` if the program went wrong in a way that names none.
-    pub clause: Option<&'static str>,
-    /// What was seen.
-    pub seen: String,
 }
 
 impl fmt::Display for Violation {
@@ -102,8 +72,8 @@ pub enum Verdict {
 /// How all cases ended. Its `Display` is what a failed [`Suite::check`](super::Suite::check) says.
 #[derive(Debug)]
 pub struct Report {
-    pub(super) scheduler: String,
-    pub(super) results: Vec<(&'static Case, Verdict)>,
+    pub(crate) scheduler: String,
+    pub(crate) results: Vec<(&'static Case, Verdict)>,
 }
 
 impl Report {

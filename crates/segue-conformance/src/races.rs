@@ -2,14 +2,14 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Mailbox, Other, Probe, stagger, wait_bound, wait_posted};
-use super::report::{Case, Need};
-use crate::{CancelToken, Outcome, Trigger, check, scope, shield, sleep, yield_now};
+use crate::probe::{Mailbox, Need, Other, Probe, stagger, wait_bound, wait_posted};
+use crate::report::Case;
+use segue_core::{CancelToken, Outcome, Trigger, check, scope, shield, sleep, yield_now};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("a_cancellation_races_a_resume", a_cancellation_races_a_resume).checks(
         &["1", "11", "13", "T2"],
         "when a wait is cancelled and signalled at once, the waiter sees what the signaller was told",

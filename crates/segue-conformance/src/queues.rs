@@ -2,12 +2,12 @@
 //!
 //! Used by the suite, which knows no other structure.
 
-use super::probe::{Probe, a_case, other};
-use super::report::{Case, Need};
-use crate::{WaitQueue, scope};
+use crate::probe::{Need, Probe, a_case, other};
+use crate::report::Case;
+use segue_core::{WaitQueue, scope};
 use std::sync::Arc;
 
-pub(super) const CASES: &[Case] =
+pub(crate) const CASES: &[Case] =
     &[Case::new("a_queue_between_fibers_and_threads", a_queue_between_fibers_and_threads)
         .checks(
             &["1", "9", "R2"],

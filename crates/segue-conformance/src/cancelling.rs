@@ -3,15 +3,15 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Gate, Mailbox, Other, Probe, a_case, wait_posted};
-use super::report::{Case, Need};
-use crate::{CancelToken, JoinError, Outcome, Trigger, check, is_cancelled, scope, shield, sleep, yield_now};
+use crate::probe::{Gate, Mailbox, Need, Other, Probe, a_case, wait_posted};
+use crate::report::Case;
+use segue_core::{CancelToken, JoinError, Outcome, Trigger, check, is_cancelled, scope, shield, sleep, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("a_cancellation_wakes_the_suspended", a_cancellation_wakes_the_suspended).checks(
         &["13", "T2", "T8"],
         "a suspended fiber whose scope is cancelled goes on with `Cancelled`, and its trigger takes no signal any more",

@@ -4,10 +4,10 @@
 //! Used by the tests of structures, in a line for each source.
 #![allow(unsafe_code)] // A source of its own, that has others retreat.
 
-use super::probe::stagger;
-use super::report::Violation;
-use crate::wait::admission::begin_turn_of_thread;
-use crate::{BoxSource, Ended, Retreat, Source, Trigger, Waitable, WaitsFor, now, scope};
+use crate::probe::{Violation, stagger};
+
+use segue_core::scheduling::begin_turn;
+use segue_core::{BoxSource, Ended, Retreat, Source, Trigger, Waitable, WaitsFor, now, scope};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -38,7 +38,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use segue_core::conformance::Sources;
+/// use segue_conformance::Sources;
 /// use segue_core::{WaitQueue, WaitsFor, Waitable};
 ///
 /// Sources::new(
@@ -185,7 +185,7 @@ where
             }
             let broken = |round: &usize| {
                 // A source of a future has nothing at the end of a turn, and asks again.
-                begin_turn_of_thread();
+                begin_turn();
                 // A panic's observations are the storm's.
                 !catch_unwind(AssertUnwindSafe(|| storm(self, &(self.world)(), *round))).unwrap_or(false)
             };

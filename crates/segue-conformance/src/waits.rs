@@ -3,17 +3,17 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Mailbox, Other, Probe, a_case, stagger, wait_bound, wait_posted};
-use super::report::{Case, Need};
-use crate::primitives::atomic::plain_thread_local;
-use crate::{Outcome, Trigger, scope, spawn, yield_now};
+use crate::probe::{Mailbox, Need, Other, Probe, a_case, stagger, wait_bound, wait_posted};
+use crate::report::Case;
+use segue_core::plain_thread_local;
+use segue_core::{Outcome, Trigger, scope, spawn, yield_now};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("resumed_before_it_suspends", resumed_before_it_suspends)
         .checks(&["1", "5"], "a resume by the fiber's own thread that comes before `suspend` is not lost"),
     Case::new("resumed_while_suspended", resumed_while_suspended)

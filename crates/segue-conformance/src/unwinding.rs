@@ -3,16 +3,16 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Mailbox, Probe, a_case, other};
-use super::report::{Case, Need};
-use crate::{Cancelled, Outcome, Trigger, scope, sleep, spawn, yield_now};
+use crate::probe::{Mailbox, Need, Probe, a_case, other};
+use crate::report::Case;
+use segue_core::{Cancelled, Outcome, Trigger, scope, sleep, spawn, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("a_wait_during_a_panic_is_refused", a_wait_during_a_panic_is_refused)
         .checks(
             &["8"],

@@ -2,11 +2,11 @@
 //!
 //! Used by the suite.
 
-use super::probe::{Gate, Mailbox, Probe, lock};
-use super::report::{Case, Need};
-use crate::primitives::atomic::plain_thread_local;
-use crate::scheduling::current;
-use crate::{Builder, Fiber, in_fiber, scope, sleep, with_current, yield_now};
+use crate::probe::{Gate, Mailbox, Need, Probe, lock};
+use crate::report::Case;
+use segue_core::plain_thread_local;
+use segue_core::scheduling::current;
+use segue_core::{Builder, Fiber, in_fiber, scope, sleep, with_current, yield_now};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case::new("a_fiber_stays_on_its_thread", a_fiber_stays_on_its_thread)
         .checks(&["2"], "thread, thread-local variables and `errno` are the same ones before and after a wait"),
     Case::new("as_many_threads_as_it_says", as_many_threads_as_it_says)
