@@ -195,6 +195,22 @@ bench() {
     cargo run --release -p bench -- soak --short
 }
 
+# The processor time of a hello world's first build, to that of tokio's. It may only shrink. Planted: a
+# heavier one.
+HEAVIEST=2.6
+weight() {
+    local said ratio
+    said=$(tools/weigh) && echo "$said"
+    ratio=$(sed -n 's/^ratio: \([0-9.]*\) .*/\1/p' <<<"$said")
+    if check_weight 9.99 >/dev/null; then echo "error: a planted fault was not found: a ratio of 9.99" && return 1; fi
+    check_weight "$ratio"
+}
+
+check_weight() {
+    awk -v ratio="$1" -v most="$HEAVIEST" 'BEGIN { exit !(ratio > 0 && ratio <= most) }' ||
+        { echo "error: hello world weighs $1 times tokio's; at most $HEAVIEST" && return 1; }
+}
+
 # The instructions of the hot paths against those that are kept. Planted: paths with a twentieth
 # more work in them.
 instructions() {

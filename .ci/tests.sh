@@ -11,6 +11,16 @@ tests() {
     cargo test
 }
 
+# The tests of the crates with changes since the last commit, or in that commit if there are none.
+changed() {
+    local crates
+    crates=$(git diff --name-only HEAD -- crates | cut -d/ -f2 | sort -u)
+    [ -n "$crates" ] || crates=$(git diff --name-only HEAD~1 -- crates | cut -d/ -f2 | sort -u)
+    [ -n "$crates" ] || { echo "no crate has changed" && return; }
+    # shellcheck disable=SC2046 # The options are words.
+    cargo test --quiet $(printf -- '-p %s ' $crates) --lib --tests
+}
+
 # What does I/O, on the driver that `cargo test` has not taken: that takes a ring, where there is one.
 drivers() {
     local said
