@@ -235,25 +235,26 @@ impl Trigger {
         // Acquire also where the claim is lost: the loser may be the side that frees the object
         // around the trigger.
         let mut seen = self.word.load(Ordering::Acquire);
-        loop {
+        let found = loop {
             if decode(seen).is_some() {
                 return Err(Wakeup(None));
             }
             match self.word.compare_exchange_weak(seen, taken, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
+                // Not the load's word, which may be that of an earlier waiter at the same address.
+                Ok(found) => break found,
                 Err(now) => seen = now,
             }
+        };
+        if is_link(found) {
+            // SAFETY: the word had this link in it when it was claimed, here.
+            return Ok(unsafe { Link::pass_on(found) });
         }
-        if is_link(seen) {
-            // SAFETY: the word has a link in it, and was claimed here.
-            return Ok(unsafe { Link::pass_on(seen) });
-        }
-        // SAFETY: a fiber that was seen WAITING stays in its wait until the resume, which this call
-        // owes now.
-        match unsafe { seen.as_ref() } {
+        // SAFETY: a fiber that the exchange has found WAITING stays in its wait until the resume,
+        // which this call owes now.
+        match unsafe { found.as_ref() } {
             // SAFETY: as above, and every waiter has exposed itself before.
             Some(fiber) if unsafe { fiber.is_wait_cancelled() } => Err(self.refuse(fiber)),
-            _ => Ok(Wakeup(NonNull::new(seen))),
+            _ => Ok(Wakeup(NonNull::new(found))),
         }
     }
 
@@ -296,7 +297,7 @@ impl Trigger {
         let mut seen = self.word.load(Ordering::Acquire);
         while decode(seen).is_none() {
             match self.word.compare_exchange_weak(seen, word(CANCELLED), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(seen),
+                Ok(found) => return Some(found),
                 Err(now) => seen = now,
             }
         }

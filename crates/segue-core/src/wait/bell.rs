@@ -55,10 +55,10 @@ impl Trigger {
             let waits = !seen.is_null() && decode(seen).is_none();
             let rung = word(if waits { TAKEN } else { RUNG });
             match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    let waiter = NonNull::new(if waits { seen } else { ptr::null_mut() });
-                    // SAFETY: the word of a bell was WAITING with this fiber, or there is none to
-                    // be resumed; the exchange has ended that wait, so this is the one resume.
+                Ok(found) => {
+                    let waiter = NonNull::new(if waits { found } else { ptr::null_mut() });
+                    // SAFETY: the exchange has found the bell WAITING with this fiber, and has ended
+                    // that wait, so this is the one resume; or there is no fiber to be resumed.
                     return unsafe { Wakeup::from_fiber(waiter) };
                 }
                 Err(now) => seen = now,
