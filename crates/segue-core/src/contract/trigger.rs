@@ -363,6 +363,8 @@ impl std::fmt::Debug for Trigger {
 
 /// In the address of a [`Link`], which stands where a fiber's would.
 pub(crate) const LINKED: usize = 2;
+// No address has the bits of a final word or of a link.
+const _: () = assert!(align_of::<Fiber>() >= 4 && align_of::<Link>() >= 4);
 
 /// Whether a word has a link.
 #[inline]

@@ -149,6 +149,9 @@ pub(crate) struct Context {
     expiry: Expiry,
 }
 
+// None has the address 1, which says that a claim was refused (`contract/refusal.rs`).
+const _: () = assert!(align_of::<Context>() > 1);
+
 /// A point in time, and its clock.
 type Due = (Instant, Timers);
 
