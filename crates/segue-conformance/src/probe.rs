@@ -18,14 +18,14 @@ use std::thread::{self, JoinHandle};
 /// The program for a scheduler under test: the first fiber.
 pub type Main = Box<dyn FnOnce() + Send>;
 
-/// What a scheduler must be like for a case to make sense.
+/// A property of schedulers without which a case makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Work runs on fibers with a header, and not on plain threads.
     Fibers,
     /// Work runs on plain threads.
     Threads,
-    /// The end of a run waits for what is detached.
+    /// The end of a run waits for detached fibers.
     Ends,
     /// Other threads can take part.
     Others,
@@ -44,7 +44,7 @@ pub(crate) enum Need {
 pub struct Violation {
     /// Its number in `docs/contract.md`; `None` if the program went wrong in a way that names none.
     pub clause: Option<&'static str>,
-    /// What was seen.
+    /// The observation.
     pub seen: String,
 }
 
