@@ -139,8 +139,8 @@ fn without_a_handler_the_effect_comes_back_or_the_perform_panics() {
     let panic = catch_unwind(|| Handler::new().answer(|_: Ask| 1).handle(|| perform(Tell(4)))).unwrap_err();
     let unhandled = panic.downcast_ref::<Unhandled>().expect("the payload says what was performed");
     let message = unhandled.to_string();
-    assert!(message.contains("effects::Tell") && message.contains("[effects::Ask]"), "{message}");
-    assert!(message.contains("tests/effects.rs"), "{message}");
+    assert!(message.contains("effects::Tell") && message.contains("effects::Ask]"), "{message}");
+    assert!(message.contains("tests/handlers/effects.rs"), "{message}");
     assert!(unhandled.effect().ends_with("Tell"));
 }
 

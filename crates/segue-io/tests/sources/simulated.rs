@@ -55,7 +55,7 @@ fn a_connect_is_reported_where_it_was_called() {
     let _queued = std::net::TcpStream::connect(address).unwrap();
     let connects = || assert!(Cancelled::caused(&TcpStream::connect(address).unwrap_err()));
     let report = Sim::new(1).run(connects).unwrap_err().to_string();
-    assert!(report.contains("an answer to a connect at ") && report.contains("tests/simulated.rs"), "{report}");
+    assert!(report.contains("an answer to a connect at ") && report.contains("tests/sources/simulated.rs"), "{report}");
 }
 
 /// Something that waits for the network, and the line that it begins in.
