@@ -57,7 +57,7 @@ impl Trigger {
             match self.word.compare_exchange_weak(seen, rung, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(found) => {
                     let waiter = NonNull::new(if waits { found } else { ptr::null_mut() });
-                    // SAFETY: the exchange has found the bell WAITING with this fiber, and has ended
+                    // SAFETY: the exchange has found the bell WAITING with this fiber and has ended
                     // that wait, so this is the one resume; or there is no fiber to be resumed.
                     return unsafe { Wakeup::from_fiber(waiter) };
                 }
