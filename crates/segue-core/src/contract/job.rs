@@ -1,10 +1,9 @@
 //! Jobs: closures that have not started, which schedulers queue, steal and start.
 //!
-//! Made by spawn, scope and fork-join; consumed by schedulers. A job is one pointer to a header
-//! with two functions, so that a job moves for free between queues and threads; the words behind
-//! the header are the maker's business.
-// Type erasure by a hand-made vtable: one pointer a job, one allocation a task.
-#![allow(unsafe_code)]
+//! Made by spawn, scope and fork-join; run by schedulers, with `Job::run` (`values/run.rs`). A job
+//! is one pointer to a header with two functions, so that a job moves for free between queues and
+//! threads; the words behind the header, the *work*, are the maker's business.
+#![allow(unsafe_code)] // Type erasure by a hand-made vtable: one pointer a job.
 
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::record::Record;
@@ -26,7 +25,7 @@ pub struct JobHeader {
     given: UnsafeCell<Given>,
     /// Whether a fiber or thread was made for the work.
     has_fiber: Cell<bool>,
-    /// Whether the maker waits, and had better run the work than wait for a stack. From any thread.
+    /// See [`Job::is_awaited`]. From any thread; of std also in models, as a lock orders the uses.
     awaited: AtomicBool,
     /// The fiber-local values that the work inherits, or null. Belongs to the side that has the
     /// job; the side that abandons the work discards them.
@@ -36,16 +35,20 @@ pub struct JobHeader {
 /// Work that can stand behind a [`JobHeader`].
 ///
 /// # Safety
-/// The type is `#[repr(C)]` and its first field is the [`JobHeader`] that [`JobHeader::of`] made
-/// for the type. Values of the type may be sent to another thread.
+/// The type is `#[repr(C)]` and its first field is the [`JobHeader`] that [`JobHeader::of`]
+/// (`spawn/members.rs`) made for the type. Values of the type may be sent to another thread, unless
+/// the maker's thread alone starts the job: the first one of a run (J6), or one that only
+/// [`start_here`](crate::scheduling::Scheduler::start_here) is given. If the maker waits, `run`
+/// does the work inside of [`retire`](crate::scheduling::retire), then tells the maker, and
+/// afterwards touches nothing of the maker's (J5).
 pub unsafe trait Work: Sized {
-    /// Does the work, on a fiber or thread of its own.
+    /// Does the work, on a fiber of its own or in its caller's place. Does not unwind.
     ///
     /// # Safety
-    /// Called at most once, and never together with `abandon`.
+    /// For each job `run` or `abandon` is called, once. (A task has a job for each of its polls.)
     unsafe fn run(this: NonNull<Self>);
 
-    /// Called instead of `run` if the work will never be started.
+    /// Called instead of `run` if the job is dropped.
     ///
     /// # Safety
     /// As for `run`.
@@ -65,15 +68,15 @@ impl JobHeader {
         given: Given,
         locals: *mut (),
     ) -> Self {
-        // SAFETY (both): the header is the first field of a `W`, as `Work` promises, so its address
-        // is the work's; and the job that calls these hands on the obligations of its user.
-        // By its name std leaves the frames further out out of a panic's backtrace.
+        // SAFETY (both): the header is the first field of a `W`, as `Work` promises, and the job
+        // has a pointer to the whole `W`; a job calls one of these, once.
+        // std knows this name: the backtrace of a panic ends at this frame.
         unsafe fn __rust_begin_short_backtrace<W: Work>(header: NonNull<JobHeader>) {
-            // SAFETY: the address is that of a `W`, which runs once, as above.
+            // SAFETY: the pointer is one to a `W`, of which this is the one call for the job.
             unsafe { W::run(header.cast()) }
         }
         unsafe fn abandon<W: Work>(header: NonNull<JobHeader>) {
-            // SAFETY: the address is that of a `W`, which ends once, as above.
+            // SAFETY: as in the function before.
             unsafe { W::abandon(header.cast()) }
         }
         Self {
@@ -88,15 +91,13 @@ impl JobHeader {
         }
     }
 
-    /// From now on the maker only waits for the work: see [`Job::is_awaited`]. The flag carries
-    /// nothing else from thread to thread.
+    /// From now on the maker only waits: see [`Job::is_awaited`]. The flag carries nothing else.
     ///
     /// # Safety
     /// `header` is in place, whether or not the work has run.
     #[inline]
     pub unsafe fn set_awaited(header: NonNull<Self>) {
-        // SAFETY: the header is in place, as the caller promises; only this atomic field is looked
-        // at, since the others may belong to the side that has the job.
+        // SAFETY: the header is in place, as the caller promises; this one field is for any thread.
         unsafe { (*header.as_ptr()).awaited.store(true, Ordering::Relaxed) };
     }
 
@@ -115,7 +116,7 @@ impl JobHeader {
         self.locals.replace(ptr::null_mut())
     }
 
-    /// Name and attributes for the next fiber that runs the work, which may run again.
+    /// Name and attributes for the fiber of the next job: a task has one for each poll.
     ///
     /// # Safety
     /// There is no job, and the caller is about to make one.
@@ -125,7 +126,7 @@ impl JobHeader {
     }
 }
 
-/// The wishes of a spawner for the fiber to be.
+/// The wishes of a spawner for the fiber.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     pub(crate) name: Option<Box<Name>>,
@@ -135,7 +136,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// How many bytes of stack the fiber is to have for use, if the spawner has said that.
+    /// How many bytes of stack the fiber is to have for use, if the spawner has said so.
     #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
         (self.stack != 0).then(|| 1 << self.stack)
@@ -146,19 +147,20 @@ impl Given {
 #[derive(Clone, Copy, Debug)]
 pub struct Place(pub(crate) *const ContextHead);
 
-/// A closure that has not started. Dropping a job tells its joiner that the closure never will.
+/// A closure that has not started. Dropping a job tells its joiner, or maker, that it never ran.
 #[must_use = "a job that is dropped is never run"]
 pub struct Job(NonNull<JobHeader>);
 
-// SAFETY: `Work` promises that the object behind the header may be sent.
+// SAFETY: `Work` promises that the object behind the header may be sent, or that the job is not.
 unsafe impl Send for Job {}
 
 impl Job {
     /// The job that has this header.
     ///
     /// # Safety
-    /// The header is the first field of its [`Work`], no other job was made from the header, and
-    /// the header stays in place until one of the two functions has been called.
+    /// The header is the first field of its [`Work`], and the pointer was made from one to the
+    /// whole work. No other job for the header exists now. The work stays in place until one of its
+    /// two functions was called.
     #[inline]
     pub unsafe fn from_raw(header: NonNull<JobHeader>) -> Self {
         Self(header)
@@ -178,8 +180,7 @@ impl Job {
         header
     }
 
-    /// Whether the job has a fiber or thread of its own. For one run alone: an async task runs
-    /// again.
+    /// Whether the job has a fiber or thread of its own. Asked once: a task's next job may not.
     #[inline]
     pub(crate) fn takes_fiber(&self) -> bool {
         self.header().has_fiber.replace(false)
@@ -192,7 +193,7 @@ impl Job {
     }
 
     /// Does the work: the last step of `Job::run`, which the room `values` has, as a run puts
-    /// fiber-local values in place.
+    /// fiber-local values in place. Does not unwind (J3).
     #[inline]
     pub(crate) fn start(self) {
         let header = self.into_raw();
@@ -200,18 +201,17 @@ impl Job {
         unsafe { (header.as_ref().run)(header) };
     }
 
-    /// Whether the maker waits for the job, and runs the work itself if the job is dropped: for a
-    /// scheduler that can't start the job now.
-    ///
-    /// A scheduler with such makers asks under the lock of the place where it keeps such jobs;
-    /// the maker [says so](JobHeader::set_awaited) before looking there. So one sees the other.
+    /// Whether the maker only waits. If such a job is dropped, the maker gets the work back, and
+    /// runs the work itself: for a scheduler that can't start the job now. Such a scheduler asks
+    /// under the lock of the place where it keeps these jobs; the maker [says
+    /// so](JobHeader::set_awaited) before looking there. So one sees the other.
     #[inline]
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.header().is_awaited()
     }
 
-    /// The name of the fiber to be, if the spawner gave one.
+    /// The name for the fiber, if the spawner gave one.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.given().name.as_deref().cloned()
@@ -219,26 +219,25 @@ impl Job {
 
     #[inline]
     fn header(&self) -> &JobHeader {
-        // SAFETY: the header stays in place until the job has run, and this is its only job.
+        // SAFETY: the header is in place until the work is run or abandoned, which uses up the job.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
     pub(crate) fn given(&self) -> &Given {
         // SAFETY: this is the only job for the header, and one thread at a time has this job. The
-        // two writers have the job to themselves, by `&mut`, or are about to make one.
+        // two writers are `identity`, by `&mut`, and `give`, without a job.
         unsafe { &*self.header().given.get() }
     }
 
-    /// How many bytes of stack the fiber to be is to have for use, if the spawner has
-    /// [said](crate::Builder::stack_size) that.
+    /// How many bytes of stack the spawner has [asked](crate::Builder::stack_size) for, if any.
     #[inline]
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.given().stack_size()
     }
 
-    /// Name, context, family and attributes for the fiber to be.
+    /// Name, context, family and attributes for the fiber of the job.
     #[inline]
     pub(crate) fn identity(&mut self) -> Identity {
         let header = self.header();
@@ -273,8 +272,7 @@ impl std::fmt::Debug for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // SAFETY: the job was not run, or would have been forgotten; and no other job has the
-        // header.
+        // SAFETY: a job that was run is forgotten, and so this one was not; there is no other one.
         unsafe { (self.0.as_ref().abandon)(self.0) };
     }
 }
