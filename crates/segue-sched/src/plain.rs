@@ -79,7 +79,7 @@ impl Plain {
     fn fiber_for(&self, mut job: Job) -> Result<Coroutine<Fiber>, Job> {
         let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
         self.living.fetch_add(1, Relaxed);
-        // SAFETY: this scheduler outlives its fibers: `work` returns when none is left.
+        // SAFETY: this scheduler outlives its fibers: `work` ends after them. This one runs `job`.
         let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), stack.number() as u64, &mut job) };
         let fiber = Coroutine::new(stack, fiber, |fiber: &Fiber| {
             // SAFETY: as in `switch_to`, again for hosts on which a fiber is a thread.

@@ -1,21 +1,18 @@
 //! Fibers and schedulers: the two sides of the contract.
 //!
 //! A [`Scheduler`] suspends and continues fibers: a worker, a plain thread, a bridge. Structures
-//! call schedulers, and applications never do. `docs/contract.md` has the numbered clauses.
+//! call schedulers, and applications never do.
 //!
 //! A [`Fiber`] is the header of a computation that can wait: the fiber's scheduler, its present
 //! wait, and slots for the rooms above (`slots.rs`). Every scheduler embeds a header in the object
-//! that it switches. The header knows nothing of stacks: a plain thread that waits gets a header
-//! for the length of the wait.
+//! that it switches. The header knows nothing of stacks: plain threads that wait have headers, too.
 //!
-//! The fields of a header fall in two groups. `id` and `name` are fixed before the fiber runs;
-//! `host` and `scheduler` are, too, with one exception: a fiber that moves to another scheduler of
-//! its thread changes them, while the fiber runs and is a member of no context, so that no other
-//! thread looks. The cells are touched only by the thread that the fiber runs on, except
-//! `links`, which belong to the lock of the context in `member_of`.
-// Every structure's soundness rests on the contract, hence unsafe to implement; and headers are
-// reached by address, also from other threads.
-#![allow(unsafe_code)]
+//! `id`, `name`, `family` and `host` are fixed before the fiber runs. `scheduler` changes only by
+//! `set_scheduler` (`tree/membership.rs`): the running fiber moves to another one of its thread,
+//! and is a member of no context then, so that no other thread looks. Wakers read `scheduler` and
+//! `host`; claimers read and write `waits_in`; the lock of the context in `member_of` guards
+//! `links`. All else belongs to the thread that the fiber runs on.
+#![allow(unsafe_code)] // Soundness rests on the contract, and headers are reached by address.
 
 use crate::contract::clock::Clock;
 use crate::contract::job::{Identity, Job, Name};
@@ -45,15 +42,15 @@ use std::sync::Arc;
 /// 4. A fiber's header stays in place until its job has returned and no `wake` is under way.
 pub unsafe trait Scheduler {
     /// Suspends the calling fiber until its resume: in the call, and then the answer is `None`; or
-    /// by the [`Switch`] in the answer.
+    /// by the [`Switch`] in the answer, which `segue_fiber::begin_suspend` yields.
     ///
     /// # Safety
-    /// `fiber` is the calling one and belongs to this scheduler, and exactly one [`Wake::Resume`]
-    /// will be sent for this call. The caller makes the switch at once.
+    /// `fiber` is the calling one and belongs to this scheduler. To this call belongs one
+    /// [`Wake::Resume`], sent before or later, or else one `true` of [`Fiber::interrupted`], never
+    /// both. The caller makes the switch at once.
     unsafe fn suspend(&self, fiber: &Fiber) -> Option<Switch>;
 
-    /// Makes a fiber ready, or its thread look whether the fiber was cancelled. Never waits; any
-    /// thread.
+    /// Makes a fiber ready, or has its thread look for a cancellation. Never waits; any thread.
     ///
     /// For [`Wake::Interrupt`] the scheduler calls [`Fiber::interrupted`] on the fiber's own thread
     /// some time later, and makes the fiber ready if that answers `true`. Interrupts may be merged.
@@ -63,8 +60,7 @@ pub unsafe trait Scheduler {
     /// [`Wake::Interrupt`]: the caller holds the lock of a context that the fiber is a member of.
     unsafe fn wake(&self, fiber: NonNull<Fiber>, why: Wake);
 
-    /// Lets other ready fibers run before the calling one goes on: in the call, or by the switch in
-    /// the answer.
+    /// Lets other ready fibers run first: in the call, or by the switch in the answer.
     ///
     /// # Safety
     /// `fiber` is the calling one, of this scheduler. The caller makes the switch at once.
@@ -76,20 +72,19 @@ pub unsafe trait Scheduler {
     /// The timers that fibers of this scheduler wait on: also its clock.
     fn timers(&self) -> &dyn Clock;
 
-    /// Makes a ready fiber of a job at once, on a stack of the calling thread, or gives the job
-    /// back, to be run in the call: the work need not be `Send` (25).
+    /// Makes a ready fiber of `job`, on this thread, as the work need not be `Send`; or gives `job`
+    /// back, and the caller runs `job` (25).
     fn start_here(&self, job: Job) -> Result<(), Job> {
         Err(job)
     }
 
-    /// Whether this is the family of its runtime, in place while the scheduler has fibers or jobs
-    /// (26).
+    /// Whether the family is this runtime's, and outlasts the scheduler's fibers and jobs (26).
     fn keeps(&self, _family: FamilyId) -> bool {
         false
     }
 
-    /// The running fiber would leave a request to its thread's park and wait for the answer.
-    /// Answers whether the thread idles there and nowhere else; then the park is polled soon (27).
+    /// Whether this thread idles in its park and nowhere else, so that a request to the kernel that
+    /// is left there, and the reply, are seen soon. Asked by the running fiber (27).
     fn leave_to_park(&self) -> bool {
         false
     }
@@ -97,17 +92,13 @@ pub unsafe trait Scheduler {
 
 /// Accepts jobs for a scheduler.
 pub trait Spawn {
-    /// Accepts a job, to be started some time later. Never waits, never runs the job itself, and
-    /// does not unwind.
-    ///
-    /// A spawner that can't have the job started drops the job: then its joiner is told.
+    /// Accepts a job, to be started some time later; or drops a job that can't be: then its joiner
+    /// is told. Never waits, never runs the job itself, and does not unwind.
     fn spawn(&self, job: Job);
 
-    /// A spawner that any thread may keep and use. A waker of an async task hands the next poll to
-    /// this spawner.
-    ///
-    /// A scheduler that takes no jobs from other threads shares that of
-    /// [plain threads](crate::scheduling::thread_spawner), for instance.
+    /// A spawner that any thread may keep and use: the waker of a task hands the next poll to it.
+    /// A scheduler that takes no jobs from other threads shares that of [plain
+    /// threads](crate::scheduling::thread_spawner), for instance.
     fn share(&self) -> Arc<dyn Spawn + Send + Sync>;
 }
 
@@ -150,13 +141,12 @@ pub(crate) const OPERATIONS: u8 = 128;
 
 /// The header of a computation that can wait.
 ///
-/// First come the fields that a waker on another thread reads: hardly anybody writes them, so that
-/// the waker finds them in its own cache. Then those that each turn of the fiber writes; last those
-/// that are seldom touched.
+/// First come the fields that a waker on another thread reads, and finds in its cache, as hardly
+/// anybody writes them; then those that each turn of the fiber writes; last the seldom touched.
 #[repr(C)]
 pub struct Fiber {
     pub(crate) scheduler: Cell<NonNull<dyn Scheduler>>,
-    /// The context that can cancel the wait, null if none can: see `refusal.rs`.
+    /// The context that can cancel the wait; null if none can; or REFUSED, of `refusal.rs`.
     pub(super) waits_in: AtomicPtr<ContextHead>,
     context: Cell<*const ContextHead>,
     pub(crate) member_of: Cell<*const ContextHead>,
@@ -178,7 +168,7 @@ pub struct Fiber {
     id: u64,
     pub(crate) mark: Cell<u64>,
     name: Option<Box<Name>>,
-    // Apart from the name: else one copy takes both, and waits for the spawner's writes.
+    // Between name and attributes: one wide load of both would wait for the spawner's two stores.
     pub(crate) links: Links<Fiber>,
     pub(crate) attributes: OnceCell<Arc<Record>>,
     /// Before the fiber runs, its job.
@@ -190,22 +180,22 @@ pub struct Fiber {
 const _: () = assert!(std::mem::offset_of!(Fiber, draws) == 56 && std::mem::offset_of!(Fiber, id) <= 120);
 
 impl Fiber {
-    /// The header for a fiber that will run `job` under `scheduler`.
-    ///
-    /// `id` is the scheduler's choice; reports print the number for fibers without a name.
+    /// The header for a fiber that will run `job` under `scheduler`. The scheduler has chosen `id`,
+    /// which reports print for fibers without a name.
     ///
     /// # Safety
-    /// `scheduler` outlives the header.
+    /// `scheduler` is in place as long as this is the header's scheduler. The fiber runs this very
+    /// job or drops it, and afterwards nobody asks the header for its context or family.
     #[inline]
     pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
         let identity = job.identity();
-        // SAFETY: the scheduler outlives the header, as the caller promises; context and family do
-        // since the job keeps them until it has returned.
+        // SAFETY: as the caller promises; until its end the job keeps context and family in place.
         unsafe { Self::new(scheduler, id, identity) }
     }
 
     /// # Safety
-    /// `scheduler`, `context` and `family` outlive the header, or are null.
+    /// `scheduler` is in place as long as this is the header's scheduler. `context` and `family`
+    /// are null, or in place until the last time that anybody asks the header for them.
     #[inline]
     pub(crate) unsafe fn new(scheduler: NonNull<dyn Scheduler>, id: u64, identity: Identity) -> Self {
         let Identity { name, context, family, attributes } = identity;
@@ -251,7 +241,7 @@ impl Fiber {
     /// The fiber's scheduler.
     #[inline]
     pub fn scheduler(&self) -> &dyn Scheduler {
-        // SAFETY: by the contract of `new` the scheduler is alive as long as the header.
+        // SAFETY: a header names a scheduler only as long as that is in place, by `new`.
         unsafe { self.scheduler.get().as_ref() }
     }
 
@@ -276,8 +266,7 @@ impl Fiber {
     pub(crate) unsafe fn wake(fiber: NonNull<Self>, why: Wake) {
         // SAFETY: the header is in place until the wake is over (clause 4).
         let scheduler = unsafe { fiber.as_ref() }.scheduler.get();
-        // SAFETY: the scheduler outlives the header, and the caller has the right that `wake` asks
-        // for.
+        // SAFETY: a header's scheduler is in place, and the caller has the right to the wake.
         unsafe { scheduler.as_ref().wake(fiber, why) };
     }
 
@@ -342,7 +331,7 @@ impl Fiber {
     /// The context is null, or in place until the fiber has entered another one.
     #[inline]
     pub(crate) unsafe fn enter_context(&self, context: *const ContextHead) -> *const ContextHead {
-        // Another context may have lain there, and `expose` would keep the pointer to that.
+        // Another context may have lain there: `expose` (`refusal.rs`) would keep its pointer.
         if !context.is_null() && ptr::eq(self.waits_in.load(Ordering::Relaxed), context) {
             self.renew_waits_in(context.cast_mut());
         }
@@ -354,7 +343,7 @@ impl Fiber {
         if self.waits_for.get().is_none() {
             self.waits_in.store(context, Ordering::Relaxed);
         } else {
-            // In the middle of a registration a claimer may write the slot as well, and that stays.
+            // A wait has begun, or `registered` (`wait/source.rs`) runs: a claimer's write stays.
             let _ = self.waits_in.compare_exchange(context, context, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

@@ -390,7 +390,7 @@ unsafe impl Scheduler for Hosts {
     /// The executor has no tasks of ours but the caller, which runs the fiber to its end.
     fn start_here(&self, mut job: Job) -> Result<(), Job> {
         let Ok(stack) = thread_stacks::take_of(job.stack_size()) else { return Err(job) };
-        // SAFETY: the scheduler is static.
+        // SAFETY: the scheduler is static, and the fiber runs the job.
         let fiber = unsafe { Fiber::for_job(NonNull::from(self as &dyn Scheduler), number(), &mut job) };
         // Its panics stay inside.
         let ended = segue_core::wait_future_shielded(host(stack, fiber, CancelToken::new(), || job.run()));

@@ -117,7 +117,8 @@ impl<P: Policy> Local<P> {
         let scheduler = NonNull::from(self as &dyn Scheduler);
         let id = (self.common.index as u64) << 48 | number;
         let header = Header {
-            // SAFETY: the worker outlives its fibers: its loop ends when none is left.
+            // SAFETY: the worker outlives its fibers: its loop ends when none is left. The fiber
+            // keeps the job, below, and runs it.
             fiber: unsafe { Fiber::for_job(scheduler, id, &mut job) },
             letter: Letter::new(),
             worker: Cell::new(ptr::from_ref(self).cast()),
