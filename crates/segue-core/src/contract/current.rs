@@ -1,8 +1,9 @@
 //! The current slot: which fiber runs on this thread.
 //!
 //! Used by everything that waits or spawns, and by schedulers, which say which fiber is the current
-//! one. On a plain thread the slot is null. For such a thread there are two more slots, the context
-//! and the family that the thread is inside of, which a fiber has in its header.
+//! one. On a plain thread the slot is null; so it is where a fiber's code runs as a plain thread's
+//! would (`as_plain_thread` in `thread/here.rs`). Such a thread has two more slots, the context and
+//! the family that the thread is inside of, which a fiber has in its header.
 #![allow(unsafe_code)] // The current header is reached by its address.
 
 use crate::contract::fiber::Fiber;
@@ -23,12 +24,12 @@ pub fn current() -> *const Fiber {
     CURRENT.with(Cell::get)
 }
 
-/// Calls `f` with the running fiber; with `None` on a plain thread. For code of ours: nothing is
-/// captured inside of `f`.
+/// Calls `f` with the running fiber; with `None` on a plain thread. For code of ours: no effect or
+/// generator in `f` suspends the computation up to a handler outside.
 #[inline(always)]
 pub(crate) fn with_running<R>(f: impl FnOnce(Option<&Fiber>) -> R) -> R {
-    // SAFETY: the slot is null, or has the header of the fiber that runs this (clause 3), which
-    // stays in place until its job has returned (clause 4), and so for longer than this call.
+    // SAFETY: the slot is null, also in `as_plain_thread`, or has the header of the fiber that runs
+    // this (clause 3), which stays until its job has returned (clause 4): longer than this call.
     f(unsafe { current().as_ref() })
 }
 
@@ -48,8 +49,7 @@ pub fn in_fiber() -> bool {
     !current().is_null()
 }
 
-/// Makes `context` the innermost one of the running fiber, or of the plain thread, and gives back
-/// the one before.
+/// Makes `context` the innermost one of the running fiber or plain thread; returns the one before.
 ///
 /// # Safety
 /// The context is null, or in place until the caller has entered another one.
@@ -68,7 +68,7 @@ pub(crate) fn context() -> *const ContextHead {
     with_running(|fiber| fiber.map_or_else(|| CONTEXT.with(Cell::get), Fiber::context))
 }
 
-/// The family of the fibers that the caller detaches.
+/// The family of the fibers that the caller detaches: spawns without a scope that owns them.
 #[inline]
 pub(crate) fn family() -> FamilyId {
     with_running(|fiber| fiber.map_or_else(|| FAMILY.with(Cell::get), Fiber::family))
@@ -93,8 +93,7 @@ impl Fiber {
         (std::thread::panicking() || self.waits_for.get().is_some()) && !self.stands_for_thread()
     }
 
-    /// Whether this header, the caller's, stands for a plain thread: such a header is never in the
-    /// current slot.
+    /// Whether this header, the caller's, stands for a plain thread: it is never in the slot then.
     #[cold]
     #[inline(never)]
     fn stands_for_thread(&self) -> bool {
