@@ -1,4 +1,4 @@
-//! Refusals: once `cancel` has returned, no claim of a waiter that it has marked succeeds.
+//! Refusals: when the cancel of a context has returned, no later claim of a waiter inside succeeds.
 //!
 //! Used by `Trigger::claim`, and by the guards of queues, which look before they claim.
 //!
@@ -7,29 +7,26 @@
 //! place: the claimer exchanges WAITING for TAKEN, and *then* reads the flag of the waiter's
 //! context. If that flag is set, the claim is refused: the claimer notes that in the header, moves
 //! the word to CANCELLED, and owes the resume all the same, as the waiter has been taken out of its
-//! wait. The caller is told no and keeps the value; the resume is in the `Err`, to be sent when the
-//! caller holds no lock.
+//! wait. The caller of `claim` keeps the value, and has the resume in the `Err`, to send it later.
 //!
 //! * **The place after the exchange**: before that, the header may be gone, as any other thread may
 //!   end the wait. After it, the waiter can't leave its wait before this claimer's resume, and so
 //!   neither the header nor any context that the fiber is inside of ends.
-//! * **Which context**: the innermost one when the waiter registers. The waiter writes the context
-//!   into its header (`expose`) as the last thing before a claim can come: a look before that is
-//!   foreign code and may wait itself, in contexts of its own. From then on nobody changes the slot
-//!   until the resume, since waits are refused meanwhile. The waiter writes changes alone, so that
-//!   the line stays in the caches of other threads that wake the fiber. Under a shield the slot is
-//!   null, and nothing is refused. A canceller marks all contexts further in before `cancel`
-//!   returns, so one flag is enough.
+//! * **Which context**: the innermost one when the waiter registers. The waiter writes the slot
+//!   (`expose`) before a claim can come, after all foreign code that may wait itself, in contexts
+//!   of its own; and only if the context is another one, so that the line stays in the caches of
+//!   threads that wake the fiber. Until the resume the waiter's waits are refused, and the claimer
+//!   alone writes: REFUSED. (A fiber that comes into a context at the slot's address renews the
+//!   pointer, in `enter_context`; a REFUSED stays.) Under a shield the slot has no context further
+//!   out: nothing is refused before the shield's own end. A canceller marks all contexts further in
+//!   before `cancel` returns, so one flag is enough.
 //! * **Why in time**: the flag was stored before `cancel` returned. A claim that begins after that
-//!   reads the flag set. A claim that runs meanwhile may see either, and its answer is the
-//!   waiter's.
+//!   reads the flag set. A claim that runs meanwhile may see either; the waiter has its answer.
 //! * **How the waiter knows**: by its header, and not by the word, which may be gone.
 //! * **Between the two steps** the word says TAKEN. The waiter's own thread may see that in an
-//!   interrupt, and then leaves the end of the wait to the resume. Other claimers are refused,
-//!   which is right either way.
+//!   interrupt, and then leaves the end of the wait to the resume. Other claims fail, and should.
 //!
-//! A claim pays two loads, of the header that the resume is about to touch, and of a flag that is
-//! hardly ever written.
+//! A claim pays two loads: of the header, which the resume touches next, and of a quiet flag.
 #![allow(unsafe_code)] // Contexts and fibers are reached by address.
 
 use crate::contract::fiber::Fiber;
@@ -41,8 +38,7 @@ use std::ptr;
 pub(crate) const REFUSED: *mut ContextHead = ptr::without_provenance_mut(1);
 
 impl Fiber {
-    /// Says which context can cancel the wait that the fiber is about to begin, before any other
-    /// thread can claim it.
+    /// Says which context can cancel the fiber's next wait, before any thread can claim that wait.
     #[inline]
     pub(crate) fn expose(&self) {
         let context = self.context().cast_mut();
@@ -55,8 +51,7 @@ impl Fiber {
     /// Whether the wait that the fiber is in was cancelled, whether or not its own thread knows.
     ///
     /// # Safety
-    /// The fiber is in a wait that it is exposed for, and can't leave that wait before this
-    /// returns.
+    /// The fiber was exposed for a wait, and can't leave that wait before this returns.
     #[inline]
     pub(crate) unsafe fn is_wait_cancelled(&self) -> bool {
         let context = self.waits_in.load(Ordering::Relaxed);

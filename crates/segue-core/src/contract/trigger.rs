@@ -6,8 +6,8 @@
 //!
 //! A wait and its end meet in one atomic word. The side that moves the word to one of its two final
 //! states decides the outcome; every other side learns from its failed exchange of being too late.
-//! This is the thesis' resumer that answers `bool` (section 3.2), with the answer and the waiter's
-//! view tied to the same exchange.
+//! This is the resumer that answers `bool` of "Effectively Composing Concurrency Libraries"
+//! (section 3.2), with the answer and the waiter's view tied to the same exchange.
 //!
 //! # States
 //!
@@ -23,7 +23,9 @@
 //!
 //!   INITIAL --link--> LINKED --unlink--> INITIAL
 //!                      |  \---claim----> TAKEN; then the second trigger is claimed; then `passed` is stored
-//!                      \------link-----> LINKED, by another link
+//!                      \------link-----> LINKED, by another link; or --cancel--> CANCELLED
+//!
+//!   WAITING --stand_down--> INITIAL;  any but WAITING --rearm--> WAITING or INITIAL
 //! ```
 //!
 //! | transition | made by |
@@ -31,27 +33,27 @@
 //! | INITIAL to WAITING | the waiter, about to suspend; for a trigger that was made before its waiter was known |
 //! | INITIAL or WAITING to TAKEN | any thread that may reach the trigger |
 //! | INITIAL or WAITING to CANCELLED | the thread that the waiter runs on; any thread that may reach the trigger, which then resumes the waiter |
-//! | TAKEN to CANCELLED | the claimer that found WAITING, if the waiter's context is cancelled (`refusal.rs`); it then resumes the waiter |
-//! | LINKED to and fro | a waiter that waits by a second trigger; its [`Link`] lies in its frame, and the word has the link's address in place of a fiber's |
+//! | TAKEN to CANCELLED | the claimer that found WAITING, if the waiter's context is cancelled (`refusal.rs`); it then resumes the waiter. TAKEN is final but for this and `rearm` |
+//! | WAITING to INITIAL | the thread that the waiter runs on, in place of CANCELLED, where the trigger is to be waited for again (`wait/trigger.rs`) |
+//! | any but WAITING to WAITING or INITIAL, by `rearm` | the waiter, when nobody else knows the trigger: for one, when it has withdrawn in the middle of its registration (`wait/retreat.rs`) |
+//! | LINKED to and fro | a waiter that waits by a second trigger; its [`Link`] lies in its frame, and the word has the link's address in place of a fiber's (`wait/link.rs` has the waiter's side) |
+//! | LINKED to CANCELLED | the owner of the trigger, by `cancel`: the link is that of a future that was forgotten in its wait |
 //!
-//! The room `wait` above has the waits of users, which give plain threads a header and join the
-//! context that can cancel them (`wait/trigger.rs`); the waiter's side of a link (`wait/link.rs`);
-//! a waiter that withdraws in the middle of its registration, and arms the trigger anew
-//! (`wait/retreat.rs`); and the *bell* behind a waker, with other transitions (`wait/bell.rs`).
+//! `wait/trigger.rs` has the waits of users, which give plain threads a header and join the context
+//! that can cancel them; `wait/bell.rs` the *bell* behind a waker: its word has other transitions.
 //!
 //! **Commit point**: the exchange to TAKEN, if the claimer then finds the waiter's context open.
-//! **Idle**: INITIAL, and only the owner knows the trigger. **Cancellation**: a canceller never
-//! touches a trigger. The canceller marks the context and asks the scheduler to *interrupt* the
-//! fiber; the fiber's own thread then tries the exchange to CANCELLED. So a trigger lives in its
-//! waiter's frame, and no canceller can reach a frame that is gone.
+//! **Idle**: INITIAL, and only the owner knows the trigger. **Cancellation**: the canceller of a
+//! context never touches a trigger. The canceller marks the context and asks the scheduler to
+//! *interrupt* the fiber; the fiber's own thread then tries the exchange to CANCELLED. So a trigger
+//! may live in its waiter's frame, and no canceller reaches a frame that is gone.
 //!
 //! **The race to fear**: a signaller that touches the trigger after the waiter has left. It cannot:
-//! a waiter that was seen WAITING leaves only after its resume, which is the last thing that the
-//! signaller does, and by the fiber's address, not by the trigger. Nor does an interrupted waiter
-//! look at the trigger again, since the other side may have freed the trigger between the
-//! cancellation and the waiter's next step. A waiter that finds itself taken before it has
-//! suspended suspends all the same, and consumes the resume that is owed. A trigger without a
-//! waiter, claimed while INITIAL, is not looked at again.
+//! a waiter that was found WAITING leaves only after its resume, which is the signaller's last
+//! step, by the fiber's address and not by the trigger. Nor does an interrupted waiter look at the
+//! trigger again, which the other side may have freed since the cancellation. A waiter that is
+//! taken before it has suspended suspends all the same, and consumes the resume that is owed. A
+//! trigger without a waiter, claimed while INITIAL, is not looked at again.
 //!
 //! # Orderings
 //!
@@ -123,7 +125,7 @@ fn is_open(word: *mut Fiber) -> bool {
     word.addr() & 1 == 0 && !is_link(word)
 }
 
-/// The meaning of a final word; `None` for INITIAL and WAITING.
+/// The meaning of a final word; `None` for INITIAL, WAITING and LINKED.
 #[inline]
 pub(crate) fn decode(word: *mut Fiber) -> Option<Outcome> {
     match word.addr() {
@@ -147,8 +149,7 @@ impl Trigger {
         Self { word: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// A trigger that waits with `fiber` from the beginning, which saves the exchange that binds a
-    /// trigger to its waiter.
+    /// A trigger that waits with `fiber` from the beginning, which saves the exchange of `bind`.
     ///
     /// # Safety
     /// `fiber` is the calling one, and may suspend: a claim owes a resume. The fiber is
@@ -162,8 +163,7 @@ impl Trigger {
     /// Binds the trigger to its waiter: a claim owes a resume from now on.
     ///
     /// # Safety
-    /// `fiber` is the calling one, and may suspend. If it is bound, it [sleeps](Trigger::sleep)
-    /// next.
+    /// `fiber` is the calling one, and may suspend. If bound, it [sleeps](Trigger::sleep) next.
     ///
     /// # Errors
     /// The outcome, if there is one already.
@@ -180,25 +180,25 @@ impl Trigger {
         }
     }
 
-    /// Suspends the waiter until the trigger is claimed or the waiter has withdrawn.
-    /// `is_to_suspend` is asked when the header names the wait.
+    /// Suspends the waiter until the trigger is claimed or the waiter has withdrawn. When the
+    /// header names the wait, `is_to_suspend` (of `wait/trigger.rs`, it calls wakers) is asked.
     ///
     /// # Safety
-    /// The trigger waits with `fiber`, the calling one, or was claimed since. `is_to_suspend`
-    /// answers `false` only if the fiber [was interrupted](Fiber::interrupted), and has withdrawn.
-    #[inline(always)] // A fiber that goes on returns from one call less, which is predicted wrongly.
+    /// The trigger waits with `fiber`, the calling one, or was claimed since. `is_to_suspend` does
+    /// not unwind, and answers `false` only if [`interrupted`](Fiber::interrupted) has withdrawn.
+    #[inline(always)] // A return after a switch is predicted wrongly, and this saves one.
     pub(crate) unsafe fn sleep(
         &self,
         fiber: &Fiber,
         waits_for: WaitsFor,
         is_to_suspend: impl FnOnce() -> bool,
     ) -> Outcome {
-        // SAFETY: the trigger is borrowed until the wait's end, below, or is freed when withdrawn.
+        // SAFETY: the trigger is in place until the wait's end, below, or its withdrawal. Later
+        // nobody here follows `self`, which may outlive the memory, as all of it is an atomic.
         unsafe { fiber.begin_wait(self, waits_for) };
         if is_to_suspend() {
-            // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn, so exactly
-            // one resume follows, or is under way: by the claimer, or by this thread when an
-            // interrupt cancels the wait.
+            // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn: so one
+            // resume, by the side that ends the wait, or one interrupt belongs to this call.
             unsafe { fiber.suspend() };
         }
         match fiber.end_wait() {
@@ -207,8 +207,7 @@ impl Trigger {
         }
     }
 
-    /// Ends the wait through `arm` and resumes the waiter. Answers whether this call has ended the
-    /// wait.
+    /// Ends the wait through `arm` and resumes the waiter. Answers whether this call has done so.
     ///
     /// `false` means that the waiter does not take the signal and never will: another signal came
     /// before, or the wait was cancelled. Never waits.
@@ -221,19 +220,16 @@ impl Trigger {
     }
 
     /// The first half of [`signal`](Trigger::signal): decides, and leaves the resume to the caller.
-    ///
     /// The value that the waiter is to find is in place before the claim.
     ///
     /// # Errors
     /// If the waiter does not take the signal and never will. A waiter that was cancelled while its
-    /// own thread was busy goes on because of this call: so there is a wake-up to be dropped in
-    /// that case as well, when the caller holds no lock.
+    /// thread was busy goes on by this call, with a wake-up to be dropped when no lock is held.
     #[inline]
     pub fn claim(&self, arm: usize) -> Result<Wakeup, Wakeup> {
         assert!(arm <= MAX_ARM, "a select has at most {MAX_ARM} arms");
         let taken = word(TAKEN + 2 * arm);
-        // Acquire also where the claim is lost: the loser may be the side that frees the object
-        // around the trigger.
+        // Acquire also if the claim is lost: the loser may free the object around the trigger.
         let mut seen = self.word.load(Ordering::Acquire);
         let found = loop {
             if decode(seen).is_some() {
@@ -249,8 +245,7 @@ impl Trigger {
             // SAFETY: the word had this link in it when it was claimed, here.
             return Ok(unsafe { Link::pass_on(found) });
         }
-        // SAFETY: a fiber that the exchange has found WAITING stays in its wait until the resume,
-        // which this call owes now.
+        // SAFETY: a fiber that the exchange found WAITING stays until the resume, now owed here.
         match unsafe { found.as_ref() } {
             // SAFETY: as above, and every waiter has exposed itself before.
             Some(fiber) if unsafe { fiber.is_wait_cancelled() } => Err(self.refuse(fiber)),
@@ -280,9 +275,8 @@ impl Trigger {
         }
     }
 
-    /// Ends the wait of `fiber` for a trigger that is waited for
-    /// [again](Trigger::wait_once_more): the word goes back to INITIAL. Answers whether nobody had
-    /// signalled before.
+    /// Ends the wait of `fiber` for a trigger to be waited for [again](Trigger::wait_once_more):
+    /// the word goes back to INITIAL. Answers whether nobody had signalled before.
     #[must_use]
     pub(crate) fn stand_down(&self, fiber: &Fiber) -> bool {
         let me = ptr::from_ref(fiber).cast_mut();
@@ -304,8 +298,8 @@ impl Trigger {
         None
     }
 
-    /// Names the context that can cancel the wait of the waiter, which calls this, before any other
-    /// thread can claim it. Does nothing if one has.
+    /// [Exposes](Fiber::expose) the waiter, which calls this, before any other thread can claim the
+    /// trigger. A final word, or a link, is left alone.
     ///
     /// # Safety
     /// For the waiter of the trigger, on the thread of that waiter.
@@ -333,8 +327,7 @@ impl Trigger {
     /// The waiter, if there is one, can't leave its wait before this returns.
     pub(crate) unsafe fn refuses(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
-        // SAFETY: the waiter stays in its wait, as the caller promises; an open word is its
-        // address.
+        // SAFETY: the waiter stays in its wait, as the caller promises; the open word leads there.
         let is_cancelled = |fiber: *mut Fiber| unsafe { fiber.as_ref().is_some_and(|fiber| fiber.is_wait_cancelled()) };
         decode(seen).is_some() || (!is_link(seen) && is_cancelled(seen))
     }
@@ -366,7 +359,7 @@ pub(crate) const LINKED: usize = 2;
 // No address has the bits of a final word or of a link.
 const _: () = assert!(align_of::<Fiber>() >= 4 && align_of::<Link>() >= 4);
 
-/// Whether a word has a link.
+/// Whether an open word has a link. For others see [`decode`] first: TAKEN(0) has this bit, too.
 #[inline]
 pub(crate) fn is_link(word: *mut Fiber) -> bool {
     word.addr() & LINKED != 0
@@ -384,16 +377,14 @@ pub struct Link {
 
 impl Link {
     /// Claims the second trigger, after the first. The wake-up is empty if somebody else has
-    /// claimed the second trigger, and that of a waiter which goes on as cancelled if the waiter
-    /// was.
+    /// claimed the second one, and that of a waiter which goes on as cancelled if that was.
     ///
     /// # Safety
     /// `word`, which has a link, was that of a trigger that the caller has just claimed.
     unsafe fn pass_on(word: *mut Fiber) -> Wakeup {
         let link = word.map_addr(|address| address & !LINKED).cast::<Self>();
         let link = NonNull::new(link).expect("the word has an address");
-        // SAFETY: the link is in place since its waiter does not leave before `passed`, nor does
-        // the waiter of the second trigger.
+        // SAFETY: link and second trigger stay as long as their waiter: to `passed`, or a resume.
         unsafe {
             let wakeup = (*link.as_ref().to.get()).claim(link.as_ref().arm.get());
             link.as_ref().passed.store(true, Ordering::Release);
@@ -415,10 +406,9 @@ pub(crate) enum WaitEnd {
 }
 
 impl Fiber {
-    /// To be called by the scheduler on the fiber's own thread after an interrupt.
-    ///
-    /// Answers whether the fiber was suspended and its wait is now cancelled: then the scheduler
-    /// makes the fiber ready, as for a resume.
+    /// To be called by the scheduler on the fiber's own thread after an interrupt. Answers whether
+    /// the fiber was in a wait, suspended or about to be, which is now cancelled: then the
+    /// scheduler makes the fiber ready, as for a resume.
     #[must_use]
     #[inline]
     pub fn interrupted(&self) -> bool {

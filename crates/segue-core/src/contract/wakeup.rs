@@ -21,7 +21,7 @@ impl Wakeup {
     #[inline]
     pub fn wake(self) {}
 
-    /// The fiber that is owed a resume, for code that keeps it elsewhere.
+    /// The fiber that is owed a resume, for code that keeps the debt elsewhere.
     #[inline]
     pub(crate) fn into_fiber(self) -> Option<NonNull<Fiber>> {
         let fiber = self.0;
@@ -44,9 +44,9 @@ impl Drop for Wakeup {
     #[inline]
     fn drop(&mut self) {
         if let Some(fiber) = self.0 {
-            // SAFETY: the claim found the fiber WAITING, so the fiber is suspended or about to be,
-            // and stays until its resume; a wake-up is made once per claim and not copied, so this
-            // is the one resume.
+            // SAFETY: the maker of this wake-up found the fiber WAITING and ended that wait, by a
+            // claim, a `cancel` or a ring, and nobody else owes the resume. So the fiber is
+            // suspended or about to be, and stays until its resume, which is this one.
             unsafe { Fiber::wake(fiber, Wake::Resume) };
         }
     }
