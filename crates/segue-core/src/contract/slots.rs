@@ -1,20 +1,22 @@
 //! Slots: words in the headers of fibers and jobs that belong to rooms above the contract.
 //!
-//! Used by those rooms. The contract carries a slot from the spawner to the fiber, and follows
-//! none, with one exception: a claim looks whether the waiter's context was cancelled. So a context
-//! begins with a [`ContextHead`].
+//! Used by those rooms. The contract carries slots from the spawner to the fiber, and follows two:
+//! a claim looks whether `waits_in` was cancelled, and an interrupt whether `context` was. So a
+//! context begins with a [`ContextHead`]. Until a fiber begins, `locals` has the fiber's job.
 //!
 //! | slot | leads to | belongs to |
 //! | --- | --- | --- |
 //! | `context` | the innermost context that the fiber is inside of | `tree` |
 //! | `member_of` | the context that lists the fiber, by `links` | `tree` |
 //! | `waits_in` | the context that can cancel the wait (`refusal.rs`) | `tree` |
-//! | `family` | the family that spawned fibers belong to | `spawn` |
-//! | `attributes` | a record of words for the policy | `values` |
+//! | `family` | the family of the fibers that this fiber detaches | `spawn` |
+//! | `attributes` | words for the policy | `values` |
 //! | `locals` | the table of fiber-local values | `values` |
+//! | `mark` | a number, which no other fiber of the thread has (`values/mark.rs`); 0 before its first use | `values` |
 //! | `task` | the executor's part of a fiber that is a task | `wait` |
-//! | `draws` | the series of random numbers | `wait` |
-//! | `kernel_waits`, `unblocked` | the word to a simulation, and the mark of blocking calls | `drivers` |
+//! | `draws` | the state of the fiber's random numbers | `wait` |
+//! | `kernel_waits` | how many of the fiber's waits only the kernel ends, for the report of a simulation | `drivers` |
+//! | `unblocked` | whether calls of the C library that block suspend the fiber instead | `drivers` |
 
 use crate::primitives::atomic::{AtomicU8, Ordering};
 
@@ -37,7 +39,7 @@ impl ContextHead {
     }
 }
 
-/// The name of a [`Family`](crate::scheduling::Family): its address, or none.
+/// The name of a [`Family`](crate::scheduling::Family), the fibers of an owner: an address or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FamilyId(*const ());
 
