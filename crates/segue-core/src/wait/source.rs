@@ -207,8 +207,7 @@ pub unsafe trait Source {
         unsafe { self.register(slot, trigger, arm) }
     }
 
-    /// Nothing is in the slot then. Nothing is in the slot then. No effect on a slot that is not
-    /// registered.
+    /// Leaves: nothing is in the slot then. No effect on a slot that is not registered.
     ///
     /// # Safety
     /// The trigger was not taken through an arm of this source.
