@@ -1,5 +1,6 @@
 //! Choices among sources, and the cancellation of waits.
 
+#[cfg(feature = "sched")]
 #[path = "../common/meet.rs"]
 mod meet;
 

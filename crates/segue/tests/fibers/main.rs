@@ -1,5 +1,6 @@
 //! Fibers: how they start and end, where they run, and everything about them as values.
 
+#[cfg(feature = "sched")]
 #[path = "../common/meet.rs"]
 mod meet;
 
