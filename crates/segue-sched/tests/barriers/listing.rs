@@ -72,7 +72,6 @@ const ROWS: &[In] = &[
     In("segue-core: Builder::spawn_task", "spawn_task: a poll"),
     In("segue-core: scope_over", "the body of a scope"),
     In("segue-core: try_scope_over", "the body of a scope that may fail"),
-    In("segue: Builder::spawn", "std: a fiber of a scope"),
     In("segue-core: Guard::exchange_if", "Guard::exchange_if"),
     In("segue-core: WaitQueue::source", "WaitQueue::source: take, in a poll"),
     In("segue-core: WaitQueue::wait", "WaitQueue::wait: take"),
@@ -212,10 +211,7 @@ const ROWS: &[In] = &[
 /// What no safe program can have act, and why. What `unsafe` code gives in keeps a contract, which
 /// says that it captures nothing.
 const NONE: &[In] = &[
-    In(
-        "segue-core: Trigger::wait_published",
-        "unsafe, for the suite that checks schedulers: the closure does not perform",
-    ),
+    In("segue-core: Trigger::wait_published", "unsafe, for the suite of schedulers: nothing performs there"),
     In("segue-core: Surrounding::detour", "of the crate of effects: a call to a clause"),
     In("segue-core: look_at", "for drivers: a thread of its own calls the look"),
     In("segue-core: trait Look", "for drivers: a thread of its own calls the look"),
