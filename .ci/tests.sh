@@ -14,8 +14,9 @@ tests() {
 # The tests of the crates with changes since the last commit, or in that commit if there are none.
 changed() {
     local crates
-    crates=$(git diff --name-only HEAD -- crates | cut -d/ -f2 | sort -u)
-    [ -n "$crates" ] || crates=$(git diff --name-only HEAD~1 -- crates | cut -d/ -f2 | sort -u)
+    crates=$({ git diff --no-renames --name-only HEAD -- crates
+        git ls-files --others --exclude-standard crates; } | cut -d/ -f2 | sort -u)
+    [ -n "$crates" ] || crates=$(git diff --no-renames --name-only HEAD~1 -- crates | cut -d/ -f2 | sort -u)
     [ -n "$crates" ] || { echo "no crate has changed" && return; }
     # shellcheck disable=SC2046 # The options are words.
     cargo test --quiet $(printf -- '-p %s ' $crates) --lib --tests
@@ -24,7 +25,8 @@ changed() {
 # What does I/O, on the driver that `cargo test` has not taken: that takes a ring, where there is one.
 drivers() {
     local said
-    said=$(cargo test --test ring -- --nocapture fly_and 2>&1) || { echo "$said" && return 1; }
+    said=$(cargo test --test ring -- --nocapture fly_and 2>&1) && grep -q '^running 1 test' <<<"$said" ||
+        { echo "$said" && return 1; }
     command -v redis-server >/dev/null || not_checked "there is no redis-server for a published client to ask"
     ! grep -q "no rings can be had here" <<<"$said" || not_checked "the ring's driver: this system has no io_uring for us"
     said=$(cargo test --test other_parties -- --nocapture interrupted 2>&1) || { echo "$said" && return 1; }
@@ -36,18 +38,28 @@ drivers() {
 # Runs the test programs of these packages as `cargo test` has built them: for a choice of packages
 # Cargo would build them once more, with the features that these alone ask for.
 programs_of() {
-    local built package directory program ran=0
+    local built package programs directory program
     built=$(cargo test --tests --no-run --quiet --message-format json)
+    if test_programs no-such-package <<<"$built" >/dev/null; then
+        echo "error: a planted fault was not found: a package that is not there" && return 1
+    fi
     for package; do
-        while read -r directory program; do
-            ran=$((ran + 1))
+        programs=$(test_programs "$package" <<<"$built")
+        while read -r directory program <&3; do
             (cd "$directory" && CARGO_MANIFEST_DIR=$directory "${!runner}" "$program" --quiet) ||
                 { echo "error: $program of $package failed" && return 1; }
-        done < <(jq -r "select(.reason == \"compiler-artifact\" and .executable and .profile.test)
-            | select(.package_id | test(\"[/#]$package[@#]\"))
-            | \"\(.manifest_path | rtrimstr(\"/Cargo.toml\")) \(.executable)\"" <<<"$built")
+        done 3<<<"$programs"
     done
-    [ "$ran" -ge $(($# * 2)) ] || { echo "error: only $ran test programs were found" && return 1; }
+}
+
+# Of Cargo's messages, the test programs of a package with their directories: one and the unit tests.
+test_programs() {
+    local found
+    found=$(jq -r "select(.reason == \"compiler-artifact\" and .executable and .profile.test)
+        | select(.package_id | test(\"[/#]$1[@#]\"))
+        | \"\(.manifest_path | rtrimstr(\"/Cargo.toml\")) \(.executable)\"")
+    [ "$(grep -c . <<<"$found")" -ge 2 ] || { echo "error: $1 has no test programs" && return 1; }
+    echo "$found"
 }
 
 # Without default features `segue` stands on `segue-core` and nothing else.

@@ -28,7 +28,7 @@
 //! | [`syntax`] | the programs |
 //! | [`machine`], [`machine::config`] | the machine, and what Segue has otherwise than the paper |
 //! | `machine/admin.rs`, `c.rs`, `ocaml.rs`, `segue.rs` | one function for each rule, with the rule |
-//! | `tests/machine_examples.rs` | the paper's examples |
+//! | `tests/machine/machine_examples.rs` | the paper's examples |
 //! | [`observe`] | what is compared, and what becomes of continuations that nobody resumes |
 //! | [`runtime`], [`foreign`] | the same programs with real handlers, stacks and frames of C |
 //! | [`generate`], [`shrink`], [`check`] | random programs, smaller programs, and the comparison |

@@ -12,7 +12,7 @@ use crate::spawn::builder::OfThreads as Builder;
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
-use crate::values::locals;
+use crate::values::locals::{self, Locals};
 use std::ptr;
 use std::sync::Arc;
 
@@ -34,21 +34,21 @@ impl Family {
         T: Send,
     {
         // SAFETY: as the caller promises.
-        unsafe { self.job_given(given.given, closure) }
+        unsafe { self.job_given(given.given, closure, locals::inherited()) }
     }
 
-    /// As [`job`](Family::job), of the settings alone.
+    /// As [`job`](Family::job), of the settings alone, with the fiber-local values to begin with.
     ///
     /// # Safety
-    /// As for [`job`](Family::job).
+    /// As for [`job`](Family::job); and `locals` is null, or a table that nobody else has.
     #[inline]
-    pub(crate) unsafe fn job_given<F, T>(&self, given: Given, closure: F) -> (Job, JoinHandle<T>)
+    pub(crate) unsafe fn job_given<F, T>(&self, given: Given, closure: F, locals: *mut Locals) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: as the caller promises: the family outlives the job.
-        unsafe { task::new(closure, given, self, self, locals::inherited()) }
+        unsafe { task::new(closure, given, self, self, locals) }
     }
 
     /// As [`job`](Family::job), for a future.
@@ -66,25 +66,27 @@ impl Family {
         F::Output: Send,
     {
         // SAFETY: as the caller promises.
-        unsafe { self.async_job_given(given.given, future, spawner) }
+        unsafe { self.async_job_given(given.given, future, spawner, locals::inherited()) }
     }
 
-    /// As [`async_job`](Family::async_job), of the settings alone.
+    /// As [`async_job`](Family::async_job), of the settings alone, with the fiber-local values to
+    /// begin with.
     ///
     /// # Safety
-    /// As for [`job`](Family::job).
+    /// As for [`job_given`](Family::job_given).
     pub(crate) unsafe fn async_job_given<F, T>(
         &self,
         given: Given,
         future: F,
         spawner: Arc<dyn Spawn + Send + Sync>,
+        locals: *mut Locals,
     ) -> (Job, JoinHandle<T>)
     where
         F: Future<Output: Ending<T>> + Send,
         T: Send,
     {
         // SAFETY: as in `job_given`.
-        unsafe { task::new_async(future, given, spawner, self, self, locals::inherited()) }
+        unsafe { task::new_async(future, given, spawner, self, self, locals) }
     }
 }
 

@@ -16,7 +16,9 @@ use crate::spawn::scope::Scope;
 use crate::spawn::task;
 use crate::spawn::try_scope::TryScope;
 use crate::tree::cancelled::Cancelled;
+use crate::values::locals::{self, Locals};
 use std::marker::PhantomData;
+use std::mem;
 
 /// The place of a builder of fibers that are `Send`, and may borrow data that outlives `'a`.
 ///
@@ -94,7 +96,8 @@ impl Place<'static> for On<'_> {
         T: Send + 'static,
     {
         // SAFETY: the host completes the family, as `Host` says, and the closure borrows nothing.
-        self.start_member((given, f), |family, (given, f)| unsafe { family.job_given(given, f) })
+        let make = |family: &Family, (given, f), inherited| unsafe { family.job_given(given, f, inherited) };
+        self.start_member((given, f), make)
     }
 
     fn start_task<F, T>(self, given: Given, future: F) -> JoinHandle<T>
@@ -104,7 +107,9 @@ impl Place<'static> for On<'_> {
     {
         let spawner = self.0.share();
         // SAFETY: as in `start`.
-        let make = |family: &Family, (given, future)| unsafe { family.async_job_given(given, future, spawner) };
+        let make = |family: &Family, (given, future), inherited| unsafe {
+            family.async_job_given(given, future, spawner, inherited)
+        };
         self.start_member((given, future), make)
     }
 }
@@ -112,17 +117,25 @@ impl Place<'static> for On<'_> {
 impl On<'_> {
     /// Makes a job of these parts in the host's family, and hands the job over. If there is no
     /// family any more, the parts are dropped, and the handle says so.
-    fn start_member<V, T>(&self, parts: V, make: impl FnOnce(&Family, V) -> (Job, JoinHandle<T>)) -> JoinHandle<T> {
+    fn start_member<V, T>(
+        &self,
+        parts: V,
+        make: impl FnOnce(&Family, V, *mut Locals) -> (Job, JoinHandle<T>),
+    ) -> JoinHandle<T> {
+        // The host may hold a lock around its family, and a value's clone is foreign code.
+        let inherited = locals::inherited();
         let (mut left, mut made) = (Some((parts, make)), None);
         self.0.with_family(&mut |family| {
             if let Some((parts, make)) = left.take() {
-                made = Some(make(family, parts));
+                made = Some(make(family, parts, inherited));
             }
         });
         if let Some((job, handle)) = made {
             self.0.spawn(job);
             return handle;
         }
+        // SAFETY: no job was made, which would have the table.
+        unsafe { locals::discard(inherited, mem::forget) };
         task::never(caught(|| drop(left)), Cancelled::new())
     }
 }

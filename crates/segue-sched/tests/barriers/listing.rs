@@ -211,7 +211,7 @@ const ROWS: &[In] = &[
 /// What no safe program can have act, and why. What `unsafe` code gives in keeps a contract, which
 /// says that it captures nothing.
 const NONE: &[In] = &[
-    In("segue-core: Trigger::wait_published", "unsafe, for the suite of schedulers: nothing performs there"),
+    In("segue-core: Trigger::wait_published", "for the suite of schedulers, which vouches that nothing performs there"),
     In("segue-core: Surrounding::detour", "of the crate of effects: a call to a clause"),
     In("segue-core: look_at", "for drivers: a thread of its own calls the look"),
     In("segue-core: trait Look", "for drivers: a thread of its own calls the look"),

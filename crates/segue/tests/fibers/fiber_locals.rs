@@ -3,15 +3,15 @@
 
 use crate::meet;
 
-use meet::{AtDrop, everywhere};
+use meet::{AtDrop, everywhere, pool};
 use segue::core::scheduling::{Job, Spawn};
 use segue::effect::{Effect, Handler, perform};
 use segue::fiber::AccessError;
-use segue::{Builder, Scope, after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
+use segue::{Builder, Pool, Scope, after, fiber_local, scope, sleep, spawn, spawn_task, yield_now};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 fiber_local! {
@@ -359,4 +359,33 @@ fn a_job_that_runs_in_its_spawner_s_place_has_values_of_its_own() {
         assert!(caught.is_err());
         assert_eq!((seen.into_inner(), COUNT.get()), (0, 9));
     });
+}
+
+/// Its first clone spawns on the same scheduler: a clone is foreign code.
+struct Breeds;
+
+static POOL: OnceLock<Pool> = OnceLock::new();
+static BRED: AtomicBool = AtomicBool::new(false);
+
+impl Clone for Breeds {
+    fn clone(&self) -> Self {
+        // The inner fiber inherits as well.
+        if !BRED.swap(true, SeqCst) {
+            drop(Builder::new().on(&POOL.get().unwrap().handle()).spawn(|| ()));
+        }
+        Self
+    }
+}
+
+fiber_local! {
+    static BREEDS: RefCell<Option<Breeds>> = RefCell::new(None), inherited;
+}
+
+#[test]
+fn a_clone_for_an_heir_may_spawn_where_the_heir_is_going_to_run() {
+    let pool = POOL.get_or_init(|| pool(1));
+    BREEDS.with_borrow_mut(|breeds| *breeds = Some(Breeds));
+    let heir = Builder::new().on(pool).spawn(|| BREEDS.with_borrow(Option::is_some));
+    BREEDS.with_borrow_mut(|breeds| *breeds = None);
+    assert!(heir.join().unwrap() && BRED.load(SeqCst));
 }
