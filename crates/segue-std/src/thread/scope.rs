@@ -2,18 +2,21 @@
 //!
 //! Our own scopes cancel all others when one fiber panics, and raise the first panic. std's wait,
 //! and panic with a message if a panicked thread was not joined. So each fiber here catches its own
-//! panic, and its result says by its drop that nobody has taken it.
-#![allow(unsafe_code)] // What a scope shares gets the lifetime of the scope that it is made for.
+//! panic, and the result says by its drop that nobody has taken the result. A fiber that was
+//! cancelled has left its work undone: then the scope unwinds as the fiber did, or would have at
+//! the start.
+#![allow(unsafe_code)] // A shared part gets the lifetime of the scope around.
 
 use super::handle::ended;
 use super::{Builder, Thread};
-use std::fmt;
+use segue::Cancelled;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::{fmt, mem, ptr};
 
-/// [`std::thread::Scope`]: spawns what may borrow.
+/// [`std::thread::Scope`]: spawns fibers that may borrow.
 #[repr(transparent)]
 pub struct Scope<'scope, 'env: 'scope> {
     shared: Shared,
@@ -26,12 +29,16 @@ struct Shared {
     inner: AtomicPtr<()>,
     /// Whether a panic was left for the scope to tell.
     panicked: AtomicBool,
+    /// The cancellation of a fiber, before its start or in a wait that unwound.
+    cancelled: OnceLock<Cancelled>,
 }
 
 /// [`std::thread::scope`]: waits for all fibers that were spawned in it.
 ///
 /// # Cancellation
-/// The fibers are cancelled with the caller. The wait for them is not cut short.
+/// The fibers are cancelled with the caller. The wait for them is not cut short. If a fiber was
+/// cancelled before it began, or unwound with a cancellation and was not joined, the scope unwinds
+/// with that, too.
 ///
 /// # Panics
 /// If `f` does, after all have ended; or if a fiber has panicked and was not joined.
@@ -53,19 +60,23 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let shared = Shared { inner: AtomicPtr::new(ptr::null_mut()), panicked: AtomicBool::new(false) };
+    let shared =
+        Shared { inner: AtomicPtr::new(ptr::null_mut()), panicked: AtomicBool::new(false), cancelled: OnceLock::new() };
     let body = segue::scope(|inner| {
         shared.inner.store(ptr::from_ref(inner).cast_mut().cast(), Ordering::Relaxed);
-        // SAFETY: a `Scope` is laid out as what it shares, which lies outside of our scope's frame
-        // and so outlives it, as `'scope` may not. Its pointer is of `inner`, whose lifetimes are
-        // those that the reference gets here.
+        // SAFETY: a `Scope` is laid out as its `Shared`, which lies outside of our scope's frame
+        // and so outlives it, as `'scope` may not. Its pointer is of `inner`, with the lifetimes
+        // that the reference gets here.
         let scope = unsafe { &*(&raw const shared).cast() };
         catch_unwind(AssertUnwindSafe(|| f(lent(inner, scope))))
     });
     match body {
         Err(payload) => resume_unwind(payload),
         Ok(_) if shared.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
-        Ok(value) => value,
+        Ok(value) => match shared.cancelled.into_inner() {
+            Some(cancelled) => resume_unwind(Box::new(cancelled)),
+            None => value,
+        },
     }
 }
 
@@ -101,12 +112,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let inner: *mut segue::Scope<'scope, 'env> = self.shared.inner.load(Ordering::Relaxed).cast();
-        // SAFETY: `scope` has stored it, for a reference of these lifetimes, before it lent `self`.
+        // SAFETY: `scope` has stored this pointer, for a reference of these lifetimes, before
+        // lending `self`.
         let inner: &'scope segue::Scope<'scope, 'env> = unsafe { &*inner };
         let (shared, thread) = (&self.shared, Thread::new(name));
         let handle = builder.within(inner).spawn({
-            let thread = thread.clone();
-            move || Outcome { result: Some(catch_unwind(AssertUnwindSafe(|| thread.run(f)))), shared }
+            let (thread, unstarted) = (thread.clone(), Unstarted(shared));
+            move || {
+                mem::forget(unstarted);
+                Outcome { result: Some(catch_unwind(AssertUnwindSafe(|| thread.run(f)))), shared }
+            }
         });
         ScopedJoinHandle { handle, thread }
     }
@@ -118,23 +133,35 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// What a fiber leaves.
+/// Says by its drop that the closure was dropped, and never ran.
+struct Unstarted<'scope>(&'scope Shared);
+
+impl Drop for Unstarted<'_> {
+    fn drop(&mut self) {
+        // In the scope's context, or in that of the caller if the spawn was refused.
+        _ = self.0.cancelled.set(segue::check().err().unwrap_or_else(Cancelled::new));
+    }
+}
+
+/// The remains of a fiber.
 struct Outcome<'scope, T> {
-    /// None when it was taken.
+    /// None when taken.
     result: Option<std::thread::Result<T>>,
     shared: &'scope Shared,
 }
 
 impl<T> Drop for Outcome<'_, T> {
     fn drop(&mut self) {
-        if matches!(self.result, Some(Err(_))) {
-            // The end of the scope orders it.
-            self.shared.panicked.store(true, Ordering::Relaxed);
+        let Some(Err(payload)) = &self.result else { return };
+        match payload.downcast_ref::<Cancelled>() {
+            Some(cancelled) => _ = self.shared.cancelled.set(cancelled.clone()),
+            // The end of the scope orders this store.
+            None => self.shared.panicked.store(true, Ordering::Relaxed),
         }
     }
 }
 
-/// [`std::thread::ScopedJoinHandle`]. If it is dropped, the scope waits for the fiber.
+/// [`std::thread::ScopedJoinHandle`]. The scope waits for the fiber of a dropped handle.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: segue::JoinHandle<Outcome<'scope, T>>,
     thread: Thread,
@@ -147,8 +174,8 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Unwinds; see [the module](crate).
     ///
     /// # Errors
-    /// What the fiber panicked with; a [`Cancelled`](segue::Cancelled), if it was cancelled in a
-    /// wait that unwinds, or before it began.
+    /// The payload of the fiber's panic; a [`Cancelled`], if the fiber was cancelled in a wait that
+    /// unwinds, or before the closure began.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
         ended(self.handle.join().map(|mut outcome| outcome.result.take().expect("it is taken once")))

@@ -118,6 +118,36 @@ fn a_wait_without_an_error_unwinds_when_it_is_cancelled() {
 }
 
 #[test]
+fn a_scope_of_a_cancelled_fiber_unwinds_with_that() {
+    everywhere(|| {
+        // In a wait, and joined by nobody: that is no panic.
+        cancelled_in(|| thread::scope(|s| drop(s.spawn(|| thread::sleep(Duration::MAX)))));
+        // Before it began.
+        let (token, ran) = (CancelToken::new(), AtomicBool::new(false));
+        token.cancel_with("no longer wanted");
+        let payload = catch_unwind(AssertUnwindSafe(|| {
+            token.run(|| thread::scope(|s| drop(s.spawn(|| ran.store(true, SeqCst)))));
+        }));
+        let payload = payload.expect_err("the work is not done");
+        assert_eq!(payload.downcast_ref::<Cancelled>().unwrap().to_string(), "cancelled: no longer wanted");
+        assert!(!ran.into_inner());
+        // By a time-out of its own, and the others go on.
+        let done = AtomicBool::new(false);
+        let payload = catch_unwind(AssertUnwindSafe(|| {
+            thread::scope(|s| {
+                // It ends by the time-out.
+                s.spawn(|| segue::timeout(Duration::from_millis(1), || thread::sleep(Duration::MAX)));
+                s.spawn(|| {
+                    thread::yield_now();
+                    done.store(true, SeqCst);
+                });
+            });
+        }));
+        assert!(payload.unwrap_err().downcast::<Cancelled>().unwrap().timed_out() && done.into_inner());
+    });
+}
+
+#[test]
 fn a_wait_with_an_error_returns_it_when_it_is_cancelled() {
     everywhere(|| {
         let token = CancelToken::new();
