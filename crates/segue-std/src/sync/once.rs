@@ -273,9 +273,7 @@ impl<T: Clone> Clone for OnceLock<T> {
 
 impl<T> From<T> for OnceLock<T> {
     fn from(value: T) -> Self {
-        let cell = Self::new();
-        let _ = cell.set(value); // It is empty, and nobody else has it.
-        cell
+        Self(sync::OnceCell::from(value))
     }
 }
 

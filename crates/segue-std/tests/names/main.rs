@@ -148,6 +148,14 @@ fn a_scope_of_a_cancelled_fiber_unwinds_with_that() {
 }
 
 #[test]
+fn a_full_cell_is_made_without_a_wait() {
+    let token = CancelToken::new();
+    token.cancel();
+    let full = token.run(|| OnceLock::from(1).clone());
+    assert_eq!(full.into_inner(), Some(1));
+}
+
+#[test]
 fn a_wait_with_an_error_returns_it_when_it_is_cancelled() {
     everywhere(|| {
         let token = CancelToken::new();
