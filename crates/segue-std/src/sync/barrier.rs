@@ -1,6 +1,6 @@
 //! std's barrier.
 
-use crate::cancelled::unless_cancelled;
+use crate::cancelled::{unless_cancelled, wait};
 use segue::sync::{self, BarrierWaitResult};
 
 /// [`std::sync::Barrier`]: so many come together before any goes on.
@@ -33,6 +33,6 @@ impl Barrier {
     /// Waits until all have come; then one of them leads.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
-        unless_cancelled(self.0.wait())
+        unless_cancelled(wait!(self.0.wait()))
     }
 }

@@ -1,6 +1,7 @@
 //! std's condition.
 
 use super::mutex::MutexGuard;
+use crate::cancelled::wait;
 use crate::time::Instant;
 use segue::{Rejected, sync};
 use std::fmt;
@@ -59,7 +60,7 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (watch, inner) = guard.into_parts();
-        match self.0.wait(inner) {
+        match wait!(self.0.wait(inner)) {
             Ok(inner) => MutexGuard::from_parts(watch, inner),
             Err(Rejected { value, error }) => {
                 // Before the unwinding, which would poison it.
@@ -93,11 +94,13 @@ impl Condvar {
     pub fn wait_timeout<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> Timed<MutexGuard<'a, T>> {
         let (watch, inner) = guard.into_parts();
         let here = Location::caller();
-        let (inner, timed_out) = match segue::timeout(limit, || self.0.wait_at(inner, here)) {
+        let wait =
+            || segue::timeout(limit, || self.0.wait_at(inner, here)).map_err(|error| (error, segue::is_cancelled()));
+        let (inner, timed_out) = match wait!(wait()) {
             Ok(inner) => (inner, false),
             // By this limit alone, and with the mutex locked again.
-            Err(Rejected { value, .. }) if !segue::is_cancelled() => (value, true),
-            Err(Rejected { value, error }) => {
+            Err((Rejected { value, .. }, false)) => (value, true),
+            Err((Rejected { value, error }, true)) => {
                 drop((watch, value));
                 resume_unwind(Box::new(error))
             }

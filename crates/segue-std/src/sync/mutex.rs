@@ -1,7 +1,7 @@
 //! std's mutex.
 
 use super::mark::{Flag, Watch};
-use crate::cancelled::locked;
+use crate::cancelled::{locked, wait};
 use segue::sync;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -66,7 +66,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If it is poisoned: with the guard.
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.guard(locked(self.inner.lock(), || self.inner.try_lock()))
+        self.guard(locked(wait!(self.inner.lock()), || self.inner.try_lock()))
     }
 
     /// Locks, if nobody has the mutex. Never waits.

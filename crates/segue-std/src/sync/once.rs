@@ -1,6 +1,6 @@
 //! std's types for one initialisation: by a closure that may wait.
 
-use crate::cancelled::unless_cancelled;
+use crate::cancelled::{unless_cancelled, wait};
 use segue::core::{WaitQueue, Waitable, WaitsFor};
 use segue::sync::{self, ForceError, SetError};
 use segue::{Either, Rejected};
@@ -94,7 +94,7 @@ impl Once {
     /// ```
     #[track_caller]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
-        forced(self.once.call_once(|| {
+        let run = || {
             // A caller that waits meanwhile waits for the end of this one.
             let state = OnceState { poisoned: mem::take(self.poisoned.lock().state()) };
             let outcome = catch_unwind(AssertUnwindSafe(|| f(&state)));
@@ -104,7 +104,8 @@ impl Once {
                 poisoned.notify_all(0);
                 resume_unwind(payload);
             });
-        }));
+        };
+        forced(wait!(self.once.call_once(run)));
     }
 
     /// Waits until somebody else has initialised.
@@ -133,7 +134,7 @@ impl Once {
             return;
         }
         let poisoned = self.poisoned.source(WaitsFor::new("a `Once`"), |poisoned| *poisoned, |_| ());
-        match unless_cancelled(self.once.wait_source().or(Waitable::new(poisoned)).wait()) {
+        match unless_cancelled(wait!(self.once.wait_source().or(Waitable::new(poisoned)).wait())) {
             Either::Left(done) => forced(done),
             Either::Right(()) => panic!("{POISONED}"),
         }
@@ -149,7 +150,7 @@ impl Once {
     /// In the closure itself.
     #[track_caller]
     pub fn wait_force(&self) {
-        forced(self.once.wait());
+        forced(wait!(self.once.wait()));
     }
 
     /// Whether the initialisation is done. Never waits.
@@ -212,7 +213,7 @@ impl<T> OnceLock<T> {
     /// In a call from the initialiser.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
-        match self.0.set(value) {
+        match wait!(self.0.set(value)) {
             Ok(()) => Ok(()),
             Err(Rejected { value, error: SetError::Full }) => Err(value),
             Err(Rejected { error: SetError::Cancelled(cancelled), .. }) => resume_unwind(Box::new(cancelled)),
@@ -227,7 +228,7 @@ impl<T> OnceLock<T> {
     /// `f`.
     #[track_caller]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
-        forced(self.0.get_or_init(f))
+        forced(wait!(self.0.get_or_init(f)))
     }
 
     /// The value, after waiting until somebody else has set one.
@@ -251,7 +252,7 @@ impl<T> OnceLock<T> {
     /// ```
     #[track_caller]
     pub fn wait(&self) -> &T {
-        forced(self.0.wait())
+        forced(wait!(self.0.wait()))
     }
 
     /// The value, if set.
@@ -329,10 +330,11 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// If the computation does, or has, or needs the value.
     #[track_caller]
     pub fn force(this: &Self) -> &T {
-        forced(this.cell.get_or_init(|| {
+        let init = || {
             let init = this.init.lock().unwrap_or_else(PoisonError::into_inner).take();
             init.expect("a `LazyLock` whose computation has panicked before")()
-        }))
+        };
+        forced(wait!(this.cell.get_or_init(init)))
     }
 
     /// The value, to change, after the computation.

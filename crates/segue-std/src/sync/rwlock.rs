@@ -1,7 +1,7 @@
 //! std's lock for readers and writers.
 
 use super::mark::{Flag, Watch};
-use crate::cancelled::locked;
+use crate::cancelled::{locked, wait};
 use segue::sync;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
@@ -67,7 +67,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If it is poisoned: with the guard.
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        self.poison.check(RwLockReadGuard(locked(self.inner.read(), || self.inner.try_read())))
+        self.poison.check(RwLockReadGuard(locked(wait!(self.inner.read()), || self.inner.try_read())))
     }
 
     /// Locks to write, after waiting while somebody else has the lock.
@@ -76,7 +76,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If it is poisoned: with the guard.
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        self.guard(locked(self.inner.write(), || self.inner.try_write()))
+        self.guard(locked(wait!(self.inner.write()), || self.inner.try_write()))
     }
 
     /// Locks to read, if that need not wait.

@@ -9,7 +9,7 @@
 //!
 //! The token is the permit of a [`Notify`]: `unpark` leaves it, `park` takes it.
 
-use crate::cancelled::unless_cancelled;
+use crate::cancelled::{unless_cancelled, wait};
 use segue::after;
 use segue::fiber::{self, FiberId};
 use segue::sync::Notify;
@@ -190,7 +190,7 @@ pub fn current() -> Thread {
 #[track_caller]
 pub fn park() {
     let own = current();
-    unless_cancelled(own.0.token.wait());
+    unless_cancelled(wait!(own.0.token.wait()));
     own.let_go();
 }
 
@@ -202,7 +202,7 @@ pub fn park() {
 pub fn park_timeout(limit: Duration) {
     let own = current();
     if !own.0.token.try_wait() {
-        unless_cancelled(own.0.token.wait_source().or(after(limit)).wait());
+        unless_cancelled(wait!(own.0.token.wait_source().or(after(limit)).wait()));
     }
     own.let_go();
 }

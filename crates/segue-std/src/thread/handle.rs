@@ -1,6 +1,7 @@
 //! The handle of a fiber that may outlive its spawner.
 
 use super::Thread;
+use crate::cancelled::wait;
 use segue::JoinError;
 use std::fmt;
 use std::panic::resume_unwind;
@@ -26,7 +27,7 @@ impl<T> JoinHandle<T> {
     /// wait that unwinds, or before it began.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
-        ended(self.handle.join())
+        ended(wait!(self.handle.join()))
     }
 
     /// The fiber.

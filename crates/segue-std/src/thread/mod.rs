@@ -14,7 +14,7 @@ pub use scope::{Scope, ScopedJoinHandle, scope};
 #[doc(no_inline)]
 pub use std::thread::*;
 
-use crate::cancelled::unless_cancelled;
+use crate::cancelled::{unless_cancelled, wait};
 use crate::time::Instant;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ where
 /// Unwinds; see [the module](crate).
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    unless_cancelled(segue::sleep(duration));
+    unless_cancelled(wait!(segue::sleep(duration)));
 }
 
 /// [`std::thread::sleep_ms`], as [`sleep`].
@@ -72,5 +72,5 @@ pub fn sleep_until(deadline: Instant) {
 /// Unwinds, or a loop that yields would never end; see [the module](crate).
 #[track_caller]
 pub fn yield_now() {
-    unless_cancelled(segue::yield_now());
+    unless_cancelled(wait!(segue::yield_now()));
 }

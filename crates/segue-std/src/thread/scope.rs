@@ -9,6 +9,7 @@
 
 use super::handle::ended;
 use super::{Builder, Thread};
+use crate::cancelled::wait;
 use segue::Cancelled;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -57,6 +58,14 @@ struct Shared {
 /// ```
 #[track_caller]
 pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    wait!(scope_of_fibers(f))
+}
+
+#[track_caller]
+fn scope_of_fibers<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
@@ -178,7 +187,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// unwinds, or before the closure began.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
-        ended(self.handle.join().map(|mut outcome| outcome.result.take().expect("it is taken once")))
+        ended(wait!(self.handle.join()).map(|mut outcome| outcome.result.take().expect("it is taken once")))
     }
 
     /// The fiber.

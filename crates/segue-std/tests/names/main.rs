@@ -36,10 +36,10 @@ mod on_fibers {
     }
 }
 
-use meet::{everywhere, pool};
+use meet::{AtDrop, everywhere, pool};
 use segue::sync::Notify;
 use segue::{CancelToken, Cancelled};
-use segue_std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
+use segue_std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, RwLock, mpsc};
 use segue_std::thread;
 use segue_std::time::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -261,6 +261,112 @@ fn a_lock_in_a_drop_during_a_panic_waits_with_its_thread() {
             assert_eq!(*mutex.lock().unwrap(), 1);
         })
         .unwrap();
+}
+
+/// Makes a wait in a `Drop` of a fiber that was cancelled, and of one that panics. `act` is called
+/// meanwhile, by a plain thread.
+fn in_a_drop(wait: impl Fn() + Sync, act: impl Fn()) {
+    for panics in [false, true] {
+        let (token, begun) = (CancelToken::new(), AtomicBool::new(false));
+        token.cancel();
+        let unwinds = || {
+            let _waits = AtDrop(|| {
+                begun.store(true, SeqCst);
+                wait();
+            });
+            if panics {
+                std::panic::panic_any("on the way out");
+            }
+            thread::yield_now();
+        };
+        std::thread::scope(|threads| {
+            let unwound =
+                threads.spawn(|| pool(1).run(|| catch_unwind(AssertUnwindSafe(|| token.run(unwinds)))).unwrap());
+            while !begun.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            act();
+            assert_eq!(unwound.join().unwrap().unwrap_err().is::<Cancelled>(), !panics);
+        });
+    }
+}
+
+#[test]
+fn any_wait_in_a_drop_during_an_unwinding_waits_with_its_thread() {
+    const SOON: Duration = Duration::from_millis(1);
+    let nothing = || ();
+    let takes_time = |wait: &(dyn Fn() + Sync)| {
+        in_a_drop(
+            || {
+                let begun = Instant::now();
+                wait();
+                assert!(begun.elapsed() >= SOON);
+            },
+            nothing,
+        );
+    };
+    // The sleep is the wait.
+    takes_time(&|| thread::sleep(SOON));
+    takes_time(&|| thread::park_timeout(SOON));
+    takes_time(&|| {
+        let mutex = Mutex::new(());
+        let (guard, result) = Condvar::new().wait_timeout(mutex.lock().unwrap(), SOON).unwrap();
+        drop(guard);
+        assert!(result.timed_out());
+    });
+    in_a_drop(thread::yield_now, nothing);
+    let parked = Mutex::new(None);
+    let park = || {
+        *parked.lock().unwrap() = Some(thread::current());
+        thread::park();
+    };
+    let unpark = || {
+        loop {
+            match parked.lock().unwrap().take() {
+                Some(parked) => break parked.unpark(),
+                None => std::thread::yield_now(),
+            }
+        }
+    };
+    in_a_drop(park, unpark);
+    let barrier = Barrier::new(2);
+    in_a_drop(|| _ = barrier.wait(), || _ = barrier.wait());
+
+    let (turn, changed) = (Mutex::new(false), Condvar::new());
+    let give = || {
+        *turn.lock().unwrap() = true;
+        changed.notify_all();
+    };
+    let take = || *changed.wait_while(turn.lock().unwrap(), |turn| !*turn).unwrap() = false;
+    in_a_drop(take, give);
+    let take_in_time = || {
+        let hour = Duration::from_secs(3600);
+        let (mut turn, result) = changed.wait_timeout_while(turn.lock().unwrap(), hour, |turn| !*turn).unwrap();
+        assert!(!result.timed_out());
+        *turn = false;
+    };
+    in_a_drop(take_in_time, give);
+
+    // A join, and a scope.
+    let joined: Mutex<Vec<_>> = Mutex::new((0..2).map(|_| thread::spawn(thread::park)).collect());
+    let parked: Mutex<Vec<_>> = Mutex::new(joined.lock().unwrap().iter().map(|one| one.thread().clone()).collect());
+    let join = || {
+        let one = joined.lock().unwrap().pop().unwrap();
+        one.join().unwrap();
+    };
+    in_a_drop(join, || parked.lock().unwrap().pop().unwrap().unpark());
+    let told = Notify::new();
+    let scoped = || thread::scope(|s| s.spawn(|| told.wait().unwrap()).join().unwrap());
+    in_a_drop(scoped, || told.notify_one());
+
+    let (once, cell, lazy) = (Once::new(), OnceLock::new(), LazyLock::new(|| 7));
+    in_a_drop(|| once.wait(), || once.call_once(nothing));
+    in_a_drop(|| once.wait_force(), nothing);
+    in_a_drop(|| once.call_once(|| unreachable!("it is done")), nothing);
+    in_a_drop(|| assert_eq!(*cell.wait(), 7), || _ = cell.set(7));
+    in_a_drop(|| assert_eq!(*cell.get_or_init(|| 8), 7), nothing);
+    in_a_drop(|| assert_eq!(cell.set(8), Err(8)), nothing);
+    in_a_drop(|| assert_eq!(*lazy, 7), nothing);
 }
 
 #[test]
