@@ -3,6 +3,7 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Barrier, Condvar, Mutex, MutexGuard, Once, OnceLock, RwLock};
@@ -65,6 +66,22 @@ fn processes(mut child: Child, mut command: Command) {
     drop(child.wait_with_output());
     drop(command.status());
     drop(command.output());
+}
+
+fn paths(path: &Path) {
+    drop((path.exists(), path.try_exists(), path.is_file(), path.is_dir(), path.is_symlink()));
+    drop((path.metadata(), path.symlink_metadata(), path.canonicalize(), path.read_link(), path.read_dir()));
+}
+
+#[allow(deprecated)]
+fn files(file: std::fs::File) {
+    drop(std::os::unix::fs::symlink("a", "b"));
+    drop(std::os::unix::fs::chown("a", None, None));
+    drop(std::os::unix::fs::lchown("a", None, None));
+    drop(std::os::unix::fs::fchown(file, None, None));
+    drop(std::os::unix::fs::chroot("a"));
+    drop(std::fs::soft_link("a", "b"));
+    drop((std::env::current_exe(), std::env::set_current_dir("a")));
 }
 
 fn locks(mutex: &Mutex<()>, lock: &RwLock<()>) {

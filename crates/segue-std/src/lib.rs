@@ -58,15 +58,16 @@
 //! # Names that stay std's, and block
 //!
 //! A call of one of these stops the worker with all its fibers, and nothing but the monitor of a
-//! debug build tells of that. Clippy does, with the project's list `docs/clippy.toml` beside the
-//! `Cargo.toml`: under the one line, its lint `disallowed_methods` names those calls that are left.
+//! debug build tells of that. Clippy does of calls to the disk and of `spin_loop`, with the
+//! project's list `docs/clippy.toml` beside the `Cargo.toml`, by its lint `disallowed_methods`.
 //!
 //! | std's | blocks | instead |
 //! | --- | --- | --- |
-//! | `println!`, `io::stdout`, `io::stderr` | for the length of a write, which a full pipe or a stopped terminal draws out | [`segue::stdio`] |
+//! | `print!`, `println!`, `eprint!`, `eprintln!`, `dbg!`, `io::stdout`, `io::stderr` | for the length of a write, which a full pipe or a stopped terminal draws out | [`segue::stdio`] |
 //! | `hint::spin_loop` in a loop | until another thread acts; if a fiber of the same worker is to act, for ever | `thread::yield_now` in the loop |
 //! | `net::ToSocketAddrs` of another crate's type | for a look-up | the address as text |
-//! | `os::unix::fs::symlink`, `chown`, `fs::soft_link` | for a call to the disk | [`segue::blocking`] |
+//! | `Path::exists`, `try_exists`, `is_file`, `is_dir`, `is_symlink`, `metadata`, `symlink_metadata`, `canonicalize`, `read_link`, `read_dir` | for a call to the disk | the functions of [`fs`], or [`segue::blocking`] |
+//! | `os::unix::fs::symlink`, `chown`, `lchown`, `fchown`, `chroot`, `fs::soft_link`, `env::current_exe`, `env::set_current_dir` | for a call to the disk | [`segue::blocking`] |
 //! | all of `fs`, where the system is not Linux | for a call to the disk | [`segue::blocking`] |
 //! | a lock, a channel or a socket of another crate, which has std's | as the crate says | see below |
 //!
