@@ -131,10 +131,20 @@ fn streams_and_children_name_who_waits() {
         TcpListener::bind("127.0.0.1:0").unwrap()
     }
 
-    fn cat() -> Child {
-        let mut command = Command::new("cat");
+    fn child(mut command: Command) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap().kill_on_drop(true)
+    }
+
+    fn cat() -> Child {
+        child(Command::new("cat"))
+    }
+
+    /// Does not end with its input, as `cat` may before anybody waits.
+    fn asleep() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        child(command)
     }
 
     fn pair() -> (UnixStream, UnixStream) {
@@ -160,7 +170,7 @@ fn streams_and_children_name_who_waits() {
         row(|| _ = pair().0.read_to_string(&mut String::new())),
         row(|| _ = pair().0.write_all(&MUCH)),
         row(|| _ = pair().0.readable_source().or(pair().0.readable_source()).wait()),
-        row(|| _ = cat().wait_with_output()),
+        row(|| _ = asleep().wait_with_output()),
         row(|| {
             let mut cat = cat();
             let _stdin = cat.stdin.take();
@@ -172,9 +182,9 @@ fn streams_and_children_name_who_waits() {
             _ = cat.wait_with_output_into(&mut Vec::new(), &mut Vec::new());
         }),
         row(|| {
-            let mut cat = cat();
-            (cat.stdout, _) = (None, cat.stdin.take().unwrap().into_stdio());
-            _ = cat.wait_with_output();
+            let mut asleep = asleep();
+            (asleep.stdout, _) = (None, asleep.stdin.take().unwrap().into_stdio());
+            _ = asleep.wait_with_output();
         }),
         row(|| _ = cat().stdout.take().unwrap().read_to_end(&mut Vec::new())),
         row(|| _ = Command::new("sleep").arg("1000").output()),
