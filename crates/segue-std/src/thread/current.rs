@@ -1,4 +1,4 @@
-//! Who runs, and the token by which it is parked and unparked.
+//! The handle of the running fiber or thread, and the token by which `unpark` ends a `park`.
 //!
 //! A fiber has its [`Thread`] in a fiber-local value, and a plain thread likewise: put there by the
 //! spawn of this module, or made at the first use. The value ends with its fiber.
