@@ -190,7 +190,7 @@ bench() {
     cargo test --release -p bench
     cargo run --release -p bench -- run --smoke --json "$json"
     jq -e '[.runs[].rows[]] | length > 0
-        and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 3)
+        and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 1)
         and (group_by([.workload, .variant]) | all(any(.who == "segue" or (.who | startswith("segue,")))))' "$json"
     cargo run --release -p bench -- soak --short
 }

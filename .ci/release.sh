@@ -13,15 +13,15 @@ check_api() {
 }
 
 # A change of the public interface changes its listing too, so that nobody changes it unawares. Each
-# rustdoc writes pages of its own, so the listings name theirs.
+# rustdoc writes pages of its own, so the listings name theirs; the pages are written by any.
 api() {
     local planted rustdoc
     rustdoc=$(rustdoc --version | cut -d. -f1,2)
     [ -z "${SEGUE_UPDATE_API:-}" ] || echo "$rustdoc" >docs/api/rustdoc
-    [ "$rustdoc" = "$(<docs/api/rustdoc)" ] || { not_checked "the listings are of $(<docs/api/rustdoc)" && return 0; }
     # All pages anew: what is documented again by itself says other things of what it passes on.
     rm -rf "$target/doc"
     docs
+    [ "$rustdoc" = "$(<docs/api/rustdoc)" ] || { not_checked "the listings are of $(<docs/api/rustdoc)" && return 0; }
     planted=$(mktemp -d)
     trap 'rm -rf "$planted"' RETURN
     cp -r "$target"/doc/segue* "$planted/"

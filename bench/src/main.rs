@@ -10,8 +10,8 @@
 //! ```
 //!
 //! `run` without names runs everything. The budget is for each workload; every contestant gets at
-//! least seven rounds whatever the budget is (three with `--smoke`, which only shows that
-//! everything runs).
+//! least seven rounds whatever the budget is. With `--smoke` each contestant runs once, for a few
+//! operations: the run only shows that everything runs.
 //!
 //! `versus` takes the `bench` that was built from another commit, and runs Segue's entries of both
 //! in turns; and again for each further pair of programs of these commits, which are built in

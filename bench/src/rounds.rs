@@ -15,6 +15,8 @@ pub struct Plan {
     pub budget: Duration,
     /// Rounds to take even if that exceeds the budget.
     pub min_rounds: usize,
+    /// So many operations are asked for in a round, if they are not to be found by calibration.
+    pub operations: Option<u64>,
 }
 
 /// No more rounds than this, however short they are.
@@ -25,12 +27,17 @@ pub const ROUND: Duration = Duration::from_millis(50);
 impl Plan {
     /// The default.
     pub fn full(budget: Duration) -> Self {
-        Self { budget, min_rounds: 7 }
+        Self { budget, min_rounds: 7, operations: None }
     }
 
-    /// Shows that everything runs; the figures mean little.
+    /// Shows that everything runs, once; the figures mean nothing.
     pub fn smoke() -> Self {
-        Self { budget: Duration::from_millis(500), min_rounds: 3 }
+        Self { budget: Duration::ZERO, min_rounds: 1, operations: Some(64) }
+    }
+
+    /// The operations of a round that takes about `target`.
+    pub fn operations(&self, run: &mut Run, target: Duration) -> Result<u64, String> {
+        self.operations.map_or_else(|| calibrate(run, target), Ok)
     }
 }
 
@@ -74,7 +81,7 @@ pub fn measure(
                 Place::Go(args) => rivals.go.contestant(workload, &args, variant.workers),
                 Place::OCaml(args) => rivals.ocaml.contestant(workload, &args, variant.workers),
             };
-            match ready.and_then(|mut run| calibrate(&mut run, target).map(|ops| (run, ops))) {
+            match ready.and_then(|mut run| plan.operations(&mut run, target).map(|ops| (run, ops))) {
                 Ok((run, ops)) => {
                     entries.push(Entry { variant: number, outcome: Outcome { who, spans: Vec::new() }, run, ops });
                 }
@@ -111,7 +118,7 @@ pub fn measure(
 }
 
 /// Finds how many operations take about `target`.
-pub fn calibrate(run: &mut Run, target: Duration) -> Result<u64, String> {
+fn calibrate(run: &mut Run, target: Duration) -> Result<u64, String> {
     let mut ops = 64;
     loop {
         let span = run(ops)?;

@@ -11,7 +11,7 @@ use crate::child;
 use crate::measure::{Run, Span, Variant, Workload, is_segue};
 use crate::report::number;
 use crate::results::Pair;
-use crate::rounds::{MAX_ROUNDS, Plan, ROUND, calibrate, min_median_max};
+use crate::rounds::{MAX_ROUNDS, Plan, ROUND, min_median_max};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ fn in_layout(layout: &Layout, names: [&str; 3], plan: Plan, budget: Duration) ->
     let target = (budget / (2 * (plan.min_rounds + 3)) as u32).clamp(Duration::from_millis(2), ROUND);
     // As many operations on both sides, so that a round is the same work.
     let [before, after] = &mut sides;
-    let ops = calibrate(before, target)?.min(calibrate(after, target)?);
+    let ops = plan.operations(before, target)?.min(plan.operations(after, target)?);
     alternate(&mut sides, ops, plan, budget)
 }
 
@@ -150,7 +150,7 @@ mod tests {
                 })
             })
         };
-        let plan = Plan { budget: Duration::ZERO, min_rounds: 3 };
+        let plan = Plan { budget: Duration::ZERO, min_rounds: 3, operations: None };
         let rounds = alternate(&mut [side('b', 1), side('a', 2)], 9, plan, Duration::ZERO).expect("both run");
         assert_eq!(*order.borrow(), "baabba");
         assert!(rounds.iter().all(|[before, after]| (before.ops, after.ops) == (1, 2)));
