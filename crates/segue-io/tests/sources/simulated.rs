@@ -70,11 +70,14 @@ fn pair() -> (UnixStream, UnixStream) {
     UnixStream::pair().unwrap()
 }
 
-/// A child that goes on until its input ends.
-fn cat() -> Child {
-    let mut command = Command::new("cat");
+fn child(mut command: Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process::spawn(&mut command).unwrap().kill_on_drop(true)
+}
+
+/// A child that goes on until its input ends.
+fn cat() -> Child {
+    child(Command::new("cat"))
 }
 
 fn sleep_long() -> Command {
@@ -170,7 +173,8 @@ fn whatever_waits_for_the_network_is_reported_where_it_was_called() {
         }),
         row(|| _ = Signals::new(Signal::WINCH).unwrap().recv()),
         row(|| _ = Signals::new(Signal::WINCH).unwrap().recv_source().wait()),
-        row(|| _ = cat().wait_with_output()),
+        // Its input ends before anybody waits.
+        row(|| _ = child(sleep_long()).wait_with_output()),
         row(|| {
             let mut cat = cat();
             let _stdin = cat.stdin.take();
