@@ -70,6 +70,8 @@ fn each_of_several_sees_the_signal_and_so_does_a_handler_of_before() {
         drop(first);
         raise(Kernels::ALARM);
         second.recv().unwrap();
+        // It is called after the signal was received, so perhaps later.
+        until(|| SEEN.load(Ordering::SeqCst) == seen + 2);
     });
 }
 
