@@ -29,8 +29,10 @@ use std::time::{Duration, Instant};
 
 /// Longer than anybody may be late, on a machine with a hundred other things to do.
 const LIMIT: Duration = Duration::from_secs(20);
-/// What counts as served at once, on such a machine.
+/// What counts as served at once.
 const SOON: Duration = Duration::from_millis(500);
+/// How often a machine that has other things to do may keep a waiter from it.
+const TRIES: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {
@@ -145,13 +147,19 @@ fn on_both_workers(stage: &Stage, backend: Option<Backend>, first: impl FnOnce()
     }
 }
 
-fn say(stage: &Stage, what: impl Debug) {
+/// Whether the waiter was served at once.
+fn was_soon(stage: &Stage, what: impl Debug) -> bool {
     let late = stage.served.lock().unwrap().unwrap() - stage.fired.lock().unwrap().unwrap();
     println!("{:6.1} ms late: {what:?}", late.as_secs_f64() * 1e3);
-    assert!(late < SOON, "{late:?} late: {what:?}");
+    late < SOON
 }
 
-fn serves(name: &str, object: Object, who: Waiter, away: Away, backend: Backend) {
+/// Runs a test until its waiter was served at once, or has been late too often.
+fn is_soon(what: impl Debug, test: impl Fn() -> bool) {
+    assert!((0..TRIES).any(|_| alone(|| guarded(&what, &test))), "late each time: {what:?}");
+}
+
+fn serves(name: &str, object: Object, who: Waiter, away: Away, backend: Backend) -> bool {
     let (object, stage) = (Arc::new(object), Arc::new(Stage::default()));
     let other = {
         let (object, stage) = (Arc::clone(&object), Arc::clone(&stage));
@@ -203,7 +211,7 @@ fn serves(name: &str, object: Object, who: Waiter, away: Away, backend: Backend)
     };
     on_both_workers(&stage, Some(backend), first, waits);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    say(&stage, (name, who, away, backend));
+    was_soon(&stage, (name, who, away, backend))
 }
 
 /// One at a time: each keeps a processor busy.
@@ -219,7 +227,7 @@ fn with_every_waiter(name: &str, object: impl Fn() -> Object) {
         for away in if is_main { &[Away::Computes, Away::Blocks][..] } else { &[Away::Computes] } {
             for who in [OtherRuntime, OtherWorker, PlainThread, Task, ForeignTask] {
                 let what = (name, backend, away, who);
-                alone(|| guarded(what, || serves(name, object(), who, *away, backend)));
+                is_soon(what, || serves(name, object(), who, *away, backend));
             }
         }
     }
@@ -406,24 +414,26 @@ fn a_thread_that_waits_for_a_child_of_a_worker_that_waits_for_the_thread_ends() 
 fn a_timer_of_a_task_comes_up() {
     for away in [Away::Computes, Away::Blocks] {
         for backend in [None, Some(Backend::Ring), Some(Backend::Native)] {
-            let stage = Arc::new(Stage::default());
-            let first = || {
-                let stages = Arc::clone(&stage);
-                let task = spawn_task(async move {
-                    *stages.fired.lock().unwrap() = Some(Instant::now() + Duration::from_millis(10));
-                    stages.waits.store(true, SeqCst);
-                    after(Duration::from_millis(10)).await;
-                    stages.wait(|| ());
-                });
-                while !stage.waits.load(SeqCst) {
-                    yield_now().unwrap();
-                }
-                stage.is_free.store(true, SeqCst);
-                stage.be_away(away);
-                task.join().unwrap();
-            };
-            alone(|| guarded((away, backend), || on_both_workers(&stage, backend, first, || ())));
-            say(&stage, ("a timer of a task", away, backend));
+            is_soon((away, backend), || {
+                let stage = Arc::new(Stage::default());
+                let first = || {
+                    let stages = Arc::clone(&stage);
+                    let task = spawn_task(async move {
+                        *stages.fired.lock().unwrap() = Some(Instant::now() + Duration::from_millis(10));
+                        stages.waits.store(true, SeqCst);
+                        after(Duration::from_millis(10)).await;
+                        stages.wait(|| ());
+                    });
+                    while !stage.waits.load(SeqCst) {
+                        yield_now().unwrap();
+                    }
+                    stage.is_free.store(true, SeqCst);
+                    stage.be_away(away);
+                    task.join().unwrap();
+                };
+                on_both_workers(&stage, backend, first, || ());
+                was_soon(&stage, ("a timer of a task", away, backend))
+            });
         }
     }
 }
@@ -445,28 +455,30 @@ fn sleeps_on_another_worker(stage: &Stage) {
 #[test]
 fn a_deadline_ends_what_waits_on_another_worker() {
     for away in [Away::Computes, Away::Blocks] {
-        let stage = Stage::default();
-        let first = || {
-            scope(|s| {
-                let computes = s.spawn_local(|| {
+        is_soon(away, || {
+            let stage = Stage::default();
+            let first = || {
+                scope(|s| {
+                    let computes = s.spawn_local(|| {
+                        while !stage.waits.load(SeqCst) {
+                            yield_now().unwrap();
+                        }
+                        stage.be_away(away);
+                    });
+                    let mut limit = Duration::from_millis(20);
+                    stage.is_free.store(true, SeqCst);
+                    // Again, if the other worker has not come to it in time.
                     while !stage.waits.load(SeqCst) {
-                        yield_now().unwrap();
+                        *stage.fired.lock().unwrap() = Some(Instant::now() + limit);
+                        timeout(limit, || sleeps_on_another_worker(&stage));
+                        limit *= 4;
                     }
-                    stage.be_away(away);
+                    computes.join().unwrap();
                 });
-                let mut limit = Duration::from_millis(20);
-                stage.is_free.store(true, SeqCst);
-                // Again, if the other worker has not come to it in time.
-                while !stage.waits.load(SeqCst) {
-                    *stage.fired.lock().unwrap() = Some(Instant::now() + limit);
-                    timeout(limit, || sleeps_on_another_worker(&stage));
-                    limit *= 4;
-                }
-                computes.join().unwrap();
-            });
-        };
-        alone(|| guarded(away, || on_both_workers(&stage, None, first, || ())));
-        say(&stage, ("a deadline over fibers of another worker", away));
+            };
+            on_both_workers(&stage, None, first, || ());
+            was_soon(&stage, ("a deadline over fibers of another worker", away))
+        });
     }
 }
 
@@ -501,11 +513,11 @@ fn a_worker_that_sleeps_is_not_looked_at_until_it_gets_up() {
                 stage.be_away(Away::Computes);
                 (before, after)
             });
-            assert!(before > 0, "nobody has looked: nothing is tested");
-            assert!(after < before + 5, "{} looks at a worker that sleeps", after - before);
-            say(&stage, ("after a sleep", backend));
+            println!("{} looks at a worker that sleeps, {before} before", after - before);
+            // One that is to sleep, and has no processor yet, is looked at.
+            before > 0 && after < before + 5 && was_soon(&stage, ("after a sleep", backend))
         };
-        alone(|| common::on_one_worker(backend, test));
+        is_soon(backend, || common::on_one_worker(backend, test));
     }
 }
 
