@@ -39,7 +39,7 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 
 /// Whether nobody has the other end any more.
 fn is_last(mut watch: UnixStream) -> bool {
-    watch.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    watch.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
     watch.read(&mut [0]).is_ok_and(|count| count == 0)
 }
 

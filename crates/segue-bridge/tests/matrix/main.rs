@@ -246,13 +246,13 @@ impl<S: Structure> Crowd<S> {
     }
 }
 
-/// Ends the process when 60 seconds have passed since it was last told what is being done.
+/// Ends the process when five minutes have passed since it was last told what is being done.
 fn watch() -> Sender<String> {
     let (watched, told) = mpsc::channel::<String>();
     std::thread::spawn(move || {
         let mut doing = String::from("nothing yet");
         loop {
-            match told.recv_timeout(Duration::from_secs(60)) {
+            match told.recv_timeout(Duration::from_secs(300)) {
                 Ok(next) => doing = next,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {

@@ -25,12 +25,15 @@ pub fn is_ring(backend: Backend) -> bool {
     return false;
 }
 
+/// Longer than a test takes on a machine that has other things to do: only what hangs does.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// A wait that is lost must fail its test and not hang it.
 pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
     let what = format!("{what:?}");
     let (done, watch) = mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if watch.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{what}: nothing more happens; a wake-up was lost");
             std::process::abort();
         }

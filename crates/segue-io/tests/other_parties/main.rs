@@ -116,7 +116,7 @@ fn run_returns(driver: Backend, what: &str, call: Call) {
 fn guarded(what: String, test: impl FnOnce()) {
     let (done, watch) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if watch.recv_timeout(Duration::from_secs(60)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if watch.recv_timeout(10 * LONGEST) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{what}: nothing more happens");
             fuse::unmount_all();
             std::process::abort();

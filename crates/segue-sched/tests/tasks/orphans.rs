@@ -13,7 +13,7 @@ fn ends(f: impl FnOnce() + Send + 'static) {
         let _sender = sender;
         f();
     });
-    let waited = receiver.recv_timeout(Duration::from_secs(10));
+    let waited = receiver.recv_timeout(Duration::from_secs(100));
     assert_eq!(waited, Err(mpsc::RecvTimeoutError::Disconnected), "it never ended");
 }
 
@@ -34,7 +34,7 @@ fn a_sleep_ends_also_if_the_scheduler_on_which_it_began_has_ended() {
         let sleep = kept.lock().unwrap().take().unwrap();
         let began = std::time::Instant::now();
         wait_future(sleep).unwrap();
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(50));
     });
 }
 

@@ -19,6 +19,9 @@ pub fn unblock<R>(f: impl FnOnce() -> R) -> R {
     unsafe { segue_unblock::unblock(f) }
 }
 
+/// Longer than a test takes on a machine that has other things to do: only what hangs does.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// A call that blocks its worker must fail its test and not hang it. One test at a time, since the
 /// waits are counted for the whole process.
 pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
@@ -27,7 +30,7 @@ pub fn guarded<T>(what: impl Debug, test: impl FnOnce() -> T) -> T {
     let what = format!("{what:?}");
     let (done, watch) = mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if watch.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{what}: nothing more happens; a call has blocked its worker");
             std::process::abort();
         }
