@@ -65,7 +65,7 @@ fn sleeps_of_all_kinds_share_the_worker() {
         let begun = now();
         scope(|s| {
             // A thread sleeps as the fiber does not.
-            let sleepers = (0..20).map(|_| s.spawn(|| unblock(|| thread::sleep(Duration::from_millis(30)))));
+            let sleepers = (0..200).map(|_| s.spawn(|| unblock(|| thread::sleep(Duration::from_millis(30)))));
             let sleepers: Vec<_> = sleepers.collect();
             s.spawn(|| {
                 // SAFETY: the times are there.
@@ -85,7 +85,7 @@ fn sleeps_of_all_kinds_share_the_worker() {
             });
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         });
-        assert!(now() - begun < Duration::from_millis(500), "they slept one after the other");
+        assert!(now() - begun < Duration::from_secs(5), "they slept one after the other");
     });
 }
 
