@@ -239,7 +239,10 @@ fn the_end_and_errors_come_through() {
         client.write_all(b"x").unwrap();
         let error = beside(|| client.read(&mut [0]), || drop(server)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Nobody listens there, and nobody gets the port while this has it.
+        let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        held.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let refused = held.local_addr().unwrap().as_socket().unwrap();
         let error = unblock(|| TcpStream::connect(refused)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         let error = unblock(|| TcpStream::connect_timeout(&refused, Duration::from_secs(9))).unwrap_err();

@@ -122,14 +122,18 @@ fn a_listener_binds_the_first_address_that_it_can() {
 #[test]
 fn the_port_of_a_server_that_has_ended_is_free_at_once() {
     everywhere(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        let mut client = TcpStream::connect(addr).unwrap();
-        // The side that closes first is the one whose port the kernel keeps for a minute.
-        drop(listener.accept().unwrap());
-        assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        drop((client, listener));
-        TcpListener::bind(addr).unwrap();
+        let again = || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let addr = listener.local_addr().unwrap();
+            let mut client = TcpStream::connect(addr).unwrap();
+            // The side that closes first is the one whose port the kernel keeps for a minute.
+            drop(listener.accept().unwrap());
+            assert_eq!(client.read(&mut [0]).unwrap(), 0);
+            drop((client, listener));
+            TcpListener::bind(addr)
+        };
+        // Another program may have taken it meanwhile, as it is free.
+        assert!((0..3).any(|_| again().is_ok()));
     });
 }
 
