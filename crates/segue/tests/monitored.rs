@@ -32,7 +32,9 @@ fn report_of(test: &str, run: impl FnOnce(&dyn Fn())) -> Option<Vec<String>> {
 fn a_debug_build_reports_a_fiber_that_blocks_its_worker() {
     let run = |block: &dyn Fn()| segue::run(|| segue::scope(|_| block()));
     let Some(report) = report_of("a_debug_build_reports_a_fiber_that_blocks_its_worker", run) else { return };
-    assert!(report[0].contains("has been in fiber 0 for 1."), "{report:#?}");
+    let (_, held) = report[0].split_once("has been in fiber 0 for ").unwrap_or_else(|| panic!("{report:#?}"));
+    let seconds = held.split('s').next().unwrap().parse::<f64>();
+    assert!(seconds.is_ok_and(|seconds| seconds >= 1.0), "{report:#?}");
     assert!(report.iter().any(|line| line.contains("monitored::report_of")), "{report:#?}");
     assert!(report.len() < 60, "{report:#?}");
 }
@@ -81,6 +83,9 @@ fn said_of_scopes(test: &str, ms: &str, run: impl FnOnce(fn())) -> Option<String
 
 const MOMENT: Duration = Duration::from_millis(60);
 
+/// What a child says whose run is not what the test is about.
+const LATE: &str = "another time";
+
 #[test]
 fn a_scope_that_waits_for_long_behind_a_result_says_so_once_with_what_its_fibers_wait_for() {
     let run = |until_read: fn()| {
@@ -112,7 +117,12 @@ fn a_scope_that_waits_for_long_behind_a_result_says_so_once_with_what_its_fibers
 fn a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_virtual() {
     let run = |until_read: fn()| {
         segue::scope(|s| s.spawn(|| segue::sleep(MOMENT)).join().unwrap().unwrap());
+        // Unless the machine has much else to do: its fiber does not end in time then.
+        let began = std::time::Instant::now();
         segue::scope(|s| drop(s.spawn(segue::yield_now)));
+        if began.elapsed() >= Duration::from_millis(20) {
+            eprintln!("{LATE}");
+        }
         let holds_up = || {
             // The clock of the simulation stands meanwhile.
             std::thread::sleep(MOMENT);
@@ -126,7 +136,12 @@ fn a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_vi
         });
     };
     let test = "a_scope_is_not_reported_whose_body_joins_whose_fibers_end_or_whose_time_is_virtual";
-    let Some(said) = said_of_scopes(test, "20", run) else { return };
+    let said = loop {
+        let Some(said) = said_of_scopes(test, "20", run) else { return };
+        if !said.contains(LATE) {
+            break said;
+        }
+    };
     assert_eq!(said.matches("behind its body").count(), 1, "{said}");
     assert!(said.contains("waits for a point in time at crates/segue/tests/monitored.rs:"), "{said}");
     assert!(said.contains("\nA scope whose body joins its fibers is not reported.\n"), "{said}");
