@@ -51,15 +51,19 @@ fn tokio_postgres_is_used_by_fibers() {
             }
         });
         // One that is cancelled while the server works: the others get what is theirs.
-        let token = CancelToken::new();
-        scope(|s| {
-            let slow = s.spawn(|| token.run(|| wait(handle, client.batch_execute("SELECT pg_sleep(0.2)"))));
-            let next = s.spawn(|| wait(handle, ask(client, 3)));
-            yield_now().unwrap();
-            token.cancel();
-            assert!(slow.join().unwrap().is_err());
-            assert_eq!(next.join().unwrap().unwrap().unwrap(), (6, "ééé".to_owned()));
-        });
+        let is_cancelled = || {
+            let token = CancelToken::new();
+            scope(|s| {
+                let slow = s.spawn(|| token.run(|| wait(handle, client.batch_execute("SELECT pg_sleep(0.2)"))));
+                let next = s.spawn(|| wait(handle, ask(client, 3)));
+                yield_now().unwrap();
+                token.cancel();
+                assert_eq!(next.join().unwrap().unwrap().unwrap(), (6, "ééé".to_owned()));
+                slow.join().unwrap().is_err()
+            })
+        };
+        // Again, if the server's work is over before that, as where this process has no processor.
+        assert!((0..5).any(|_| is_cancelled()));
     });
     assert!(!connection.is_finished());
 }

@@ -220,37 +220,50 @@ fn one_pool_worker_lets_everybody_in_during_a_long_computation() {
 
 #[test]
 fn a_long_computation_keeps_everybody_waiting_when_it_blocks_the_worker() {
-    let server = Server::start(&["--compose", "blocking", "--io-workers", "1", "--max-n", "93"]);
-    let (mut long, mut other) = (server.connect(), server.connect());
-    assert_eq!((long.get("/healthz").status, other.get("/healthz").status), (200, 200));
-    long.send(&get(&format!("/fib/{}", long_number() - 2)));
-    assert_eq!(other.get("/fib/1").body, "1\n");
-    assert!(long.has_answer(), "the long one is answered first");
-    assert_eq!(long.receive().status, 200);
+    let is_first = || {
+        let server = Server::start(&["--compose", "blocking", "--io-workers", "1", "--max-n", "93"]);
+        let (mut long, mut other) = (server.connect(), server.connect());
+        assert_eq!((long.get("/healthz").status, other.get("/healthz").status), (200, 200));
+        long.send(&get(&format!("/fib/{}", long_number() - 2)));
+        assert_eq!(other.get("/fib/1").body, "1\n");
+        let is_first = long.has_answer();
+        assert_eq!(long.receive().status, 200);
+        is_first
+    };
+    // On a busy machine the server may find both requests at once, and take the other one first.
+    assert!((0..5).any(|_| is_first()), "the long one is answered first");
 }
 
 #[test]
 fn signals_let_requests_in_flight_finish() {
     for signal in ["TERM", "INT"] {
-        let server = Server::start(&["--max-n", "93"]);
-        let mut idle = server.connect();
-        assert_eq!(idle.get("/healthz").status, 200);
-        let mut half = server.connect();
-        half.send("GET /fib/1 HTTP/1.1\r\n");
-        let mut long = begin(&server, long_number() - 2);
-        server.process.signal(signal);
-        idle.expect_end();
-        half.expect_end();
-        assert!(!long.has_answer(), "the computation was too short to be met by a signal");
-        assert!(TcpStream::connect(server.addr).is_err(), "a server that ends accepts nobody");
-        let reply = long.receive();
-        assert_eq!(reply.status, 200);
-        assert!(reply.closes());
-        let answered = Instant::now();
-        // The client keeps its side open: the server does not wait for it for long.
-        let (status, rest, errors) = server.process.end();
-        assert_eq!((status.code(), rest.as_str(), errors.as_str()), (Some(0), "", ""), "{signal}");
-        assert!(answered.elapsed() < Duration::from_secs(10), "{:?} after the last answer", answered.elapsed());
+        let is_met = |n| {
+            let server = Server::start(&["--max-n", "93"]);
+            let mut idle = server.connect();
+            assert_eq!(idle.get("/healthz").status, 200);
+            let mut half = server.connect();
+            half.send("GET /fib/1 HTTP/1.1\r\n");
+            let mut long = begin(&server, n);
+            server.process.signal(signal);
+            idle.expect_end();
+            half.expect_end();
+            if long.has_answer() {
+                return false;
+            }
+            assert!(TcpStream::connect(server.addr).is_err(), "a server that ends accepts nobody");
+            let reply = long.receive();
+            assert_eq!(reply.status, 200);
+            assert!(reply.closes());
+            let answered = Instant::now();
+            // The client keeps its side open: the server does not wait for it for long.
+            let (status, rest, errors) = server.process.end();
+            assert_eq!((status.code(), rest.as_str(), errors.as_str()), (Some(0), "", ""), "{signal}");
+            assert!(answered.elapsed() < Duration::from_secs(10), "{:?} after the last answer", answered.elapsed());
+            true
+        };
+        // On a busy machine the first may have been too short.
+        let numbers = [long_number() - 2, long_number(), long_number() + 2];
+        assert!(numbers.into_iter().any(is_met), "the computation was too short to be met by a signal");
     }
 }
 
