@@ -14,7 +14,7 @@ use std::fs::{read_dir, read_to_string};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -116,7 +116,9 @@ fn resumes_from_foreign_threads_meet_the_end_of_their_scheduler() {
     let resumed = Arc::new(AtomicUsize::new(0));
     let mut ended = 0;
     let mut rounds = 0;
-    while resumed.load(SeqCst) < wanted {
+    // They leave the workers little of a machine that has one processor.
+    let begun = Instant::now();
+    while resumed.load(SeqCst) < wanted && begun.elapsed() < Duration::from_secs(60) {
         rounds += 1;
         // Sooner or later in their lives.
         let enough = resumed.load(SeqCst) + rounds % 50 * 40;
