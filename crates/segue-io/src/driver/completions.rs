@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Carries out an op of the calling fiber, which may be suspended here. `None` if the caller has no
 /// ring, the op can't fly, or the kernel would not wait for it: then the op has had no effect, and
 /// its deadline is as it was set here.
-#[inline]
+#[inline(never)] // A wait by readiness is not to have this frame: as `by_readiness`.
 #[track_caller]
 pub(crate) fn carry_out<O: Op>(
     socket: &Arc<Socket>,
@@ -35,7 +35,7 @@ pub(crate) fn carry_out<O: Op>(
             done => return Some(done),
         }
     }
-    let mut request = op.request(socket.io().as_fd())?;
+    let request = op.request(socket.io().as_fd())?;
     let until = timeout.and_then(|time| segue_core::now().checked_add(time));
     *deadline = Some(until);
     let limit = match until {
@@ -45,7 +45,7 @@ pub(crate) fn carry_out<O: Op>(
         Some(at) => Some(Limit::set(socket, O::HALF as usize, at).filter(|limit| !limit.is_over())?),
     };
     let limited = limit.as_ref().map(|_| socket.limited(O::HALF));
-    match ring.fly(&mut request, limited, socket.expects_data(), WaitsFor::new(O::WAITS_FOR)) {
+    match ring.fly(request, limited, socket.expects_data(), WaitsFor::new(O::WAITS_FOR)) {
         Flown::Landed(answer, has_more) => {
             if O::HALF == Half::Read {
                 socket.expect_data(has_more);

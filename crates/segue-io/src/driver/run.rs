@@ -43,7 +43,7 @@ use segue_core::drivers::{Limit, from_kernel};
 use segue_core::{Ended, Source, Waitable, WaitsFor};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// To copy so many bytes counts as one more operation: so a turn moves at most half a MiB, and one
 /// connection that streams does not hold up those that ask and answer.
@@ -57,9 +57,21 @@ const BYTES: usize = 4096;
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
     let mut deadline = None;
-    if let Some(result) = completions::carry_out(socket, &mut op, timeout, &mut deadline) {
-        return result;
+    match completions::carry_out(socket, &mut op, timeout, &mut deadline) {
+        Some(result) => result,
+        None => by_readiness(socket, &mut op, timeout, deadline),
     }
+}
+
+/// Carries out an op that does not fly. Its deadline is set already if the op has flown.
+#[inline(never)] // A flight is not to have this frame: idle connections wait in one.
+#[track_caller]
+fn by_readiness<O: Op>(
+    socket: &Arc<Socket>,
+    op: &mut O,
+    timeout: Option<Duration>,
+    mut deadline: Option<Option<Instant>>,
+) -> io::Result<O::Output> {
     let direction = socket.direction(O::HALF);
     loop {
         let tick = direction.tick();
@@ -129,7 +141,7 @@ fn try_once<O: Op>(socket: &Arc<Socket>, op: &mut O) -> (u64, Option<io::Result<
 /// although the op can go on: room in a send buffer makes an edge only when a third of the buffer
 /// is free.
 #[cold]
-fn last<O: Op>(socket: &Arc<Socket>, mut op: O) -> io::Result<O::Output> {
+fn last<O: Op>(socket: &Socket, op: &mut O) -> io::Result<O::Output> {
     match op.attempt(socket) {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
             Err(io::ErrorKind::TimedOut.into())

@@ -86,10 +86,10 @@ fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
     }
     let mut refused = None;
     if let Some(ring) = ring::of_caller()
-        && let Some(mut request) = call.request()
+        && let Some(request) = call.request()
     {
         let code = request.opcode();
-        match ring.fly(&mut request, None, false, WaitsFor::new(C::WAITS_FOR)) {
+        match ring.fly(request, None, false, WaitsFor::new(C::WAITS_FOR)) {
             Flown::Landed(answer, _) => return Ok(call.landed(answer)),
             Flown::Failed(error) => return Err(error),
             Flown::Refused => refused = Some((ring, code)),

@@ -71,8 +71,8 @@ use super::setup::{self, Opcodes};
 use crate::system::fork::Birth;
 use io_uring::squeue::Entry;
 use io_uring::{cqueue, opcode, types};
-use segue_core::WaitsFor;
 use segue_core::unwind::NoUnwind;
+use segue_core::{Cancelled, WaitsFor};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -161,7 +161,7 @@ impl Ring {
     #[track_caller]
     pub(crate) fn fly(
         &self,
-        request: &mut Request<'_>,
+        mut request: Request<'_>,
         limited: Option<&Limited>,
         expects_data: bool,
         waits_for: WaitsFor,
@@ -179,33 +179,54 @@ impl Ring {
         let user_data = flight.user_data(self.sequence.get());
         self.flying.set(self.flying.get() + 1);
         self.is_prompt.set(self.is_prompt.get() || request.is_prompt());
-        // SAFETY: the entry points into the request, which is borrowed until this function returns,
-        // and to memory that the request borrows for longer; the flight lies in this frame. The
-        // function returns after the completion: either the first wait below is over only then, or
-        // the shielded wait is; and nothing unwinds, or the process ends.
-        unsafe { self.push(&request.entry(expects_data).user_data(user_data)) };
-        let wait = || {
+        // SAFETY: the request stays in its place until the completion, and so does the memory that
+        // the request borrows; the flight lies in this frame. The completion comes before the end
+        // of the waits: either the first one is over only then, or the shielded one is; and nothing
+        // unwinds, or the process ends.
+        unsafe { self.submit(&mut request, expects_data, user_data) };
+        let waited = Limited::during(limited, &self.owner, &flight, user_data, || {
             let waited = flight.wait(waits_for);
             if waited.is_err() {
-                self.cancel(user_data);
-                flight.wait_shielded(WaitsFor::new("the end of an op that was cancelled"));
+                self.end(&flight, user_data);
             }
             waited
-        };
-        let waited = match limited {
-            Some(limited) => limited.during(&self.owner, &flight, user_data, wait),
-            None => wait(),
-        };
+        });
         no_unwind.disarm();
         let result = flight.result.get();
         if result >= 0 {
             self.proven.set(self.proven.get().with(code));
-            // SAFETY: the result is that of the flight's completion, which is this request's own,
-            // and is asked about here alone.
+            // SAFETY: the result is that of the flight's completion, which is this request's own.
             let answer = unsafe { request.answer(result.cast_unsigned()) };
             return Flown::Landed(answer, cqueue::sock_nonempty(flight.flags.get()));
         }
-        match -result {
+        self.failed(&request, -result, waited, flight.is_late.get())
+    }
+
+    /// Puts in the submission of a request.
+    ///
+    /// # Safety
+    /// The request stays in its place until the completion.
+    #[inline(never)] // The wait is not to have the submission in its frame.
+    unsafe fn submit(&self, request: &mut Request<'_>, expects_data: bool, user_data: u64) {
+        // SAFETY: the entry points into the request, which stays as the caller promises, and to
+        // memory that the request borrows for longer.
+        unsafe { self.push(&request.entry(expects_data).user_data(user_data)) };
+    }
+
+    /// Ends a flight with a wait that was cancelled.
+    #[cold]
+    #[inline(never)]
+    fn end(&self, flight: &Flight, user_data: u64) {
+        self.cancel(user_data);
+        flight.wait_shielded(WaitsFor::new("the end of an op that was cancelled"));
+    }
+
+    /// The end of a request that has come back with this error.
+    #[cold]
+    #[inline(never)]
+    fn failed(&self, request: &Request<'_>, error: i32, waited: Result<(), Cancelled>, is_late: bool) -> Flown {
+        let code = request.opcode();
+        match error {
             // The kernel has ended the request, won't wait for this socket, or was interrupted.
             libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
             error if RESTARTS.contains(&error) => {}
@@ -225,7 +246,7 @@ impl Ring {
         }
         match waited {
             Err(cancelled) => Flown::Failed(cancelled.into()),
-            Ok(()) if flight.is_late.get() => Flown::Failed(io::ErrorKind::TimedOut.into()),
+            Ok(()) if is_late => Flown::Failed(io::ErrorKind::TimedOut.into()),
             Ok(()) => Flown::Refused,
         }
     }

@@ -50,18 +50,29 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// The flight has the limit while `wait` runs.
-    pub(super) fn during<T>(&self, owner: &Owner, flight: &Flight, user_data: u64, wait: impl FnOnce() -> T) -> T {
-        struct InTheAir<'a>(&'a Limited);
+    /// The flight has the limit, if there is one, while `wait` runs.
+    #[inline(always)] // The wait is to have no frames of this.
+    pub(super) fn during<T>(
+        limited: Option<&Self>,
+        owner: &Owner,
+        flight: &Flight,
+        user_data: u64,
+        wait: impl FnOnce() -> T,
+    ) -> T {
+        struct InTheAir<'a>(Option<&'a Limited>);
         impl Drop for InTheAir<'_> {
             fn drop(&mut self) {
-                self.0.owner.store(0, Ordering::Relaxed);
+                if let Some(limited) = self.0 {
+                    limited.owner.store(0, Ordering::Relaxed);
+                }
             }
         }
-        self.flight.store(ptr::from_ref(flight).cast_mut(), Ordering::Relaxed);
-        self.user_data.store(user_data, Ordering::Relaxed);
-        self.owner.store(owner.address(), Ordering::Relaxed);
-        let _in_the_air = InTheAir(self);
+        if let Some(limited) = limited {
+            limited.flight.store(ptr::from_ref(flight).cast_mut(), Ordering::Relaxed);
+            limited.user_data.store(user_data, Ordering::Relaxed);
+            limited.owner.store(owner.address(), Ordering::Relaxed);
+        }
+        let _in_the_air = InTheAir(limited);
         wait()
     }
 

@@ -67,18 +67,38 @@ enum Form {
     },
     Accept {
         fd: types::Fd,
-        peer: MaybeUninit<SocketAddrStorage>,
-        length: libc::socklen_t,
+        /// Apart, since all other requests are small, and lie in the frames of fibers that wait.
+        peer: Box<Peer>,
         flags: i32,
     },
+}
+
+/// The room for the address of the other end. The kernel alone writes there.
+pub(crate) struct Peer {
+    storage: MaybeUninit<SocketAddrStorage>,
+    length: libc::socklen_t,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self { storage: MaybeUninit::zeroed(), length: ADDRESS }
+    }
+
+    /// The address that the kernel has written, if there is one.
+    fn address(&self) -> Option<SocketAddrAny> {
+        let is_there = (FAMILY..=ADDRESS).contains(&self.length);
+        // SAFETY: the storage was zeroed, and the kernel has written an address of this length
+        // there, which fits, and has a family. Before the kernel has written, the family is zero.
+        is_there.then(|| unsafe { SocketAddrAny::new(self.storage, self.length) })
+    }
 }
 
 /// The answer of a completion that succeeded.
 pub(crate) enum Answer {
     /// So many bytes were moved; none by a request that moves no bytes.
     Count(usize),
-    /// A descriptor; with the address of the other end, of a connection that has one.
-    Opened(OwnedFd, Option<SocketAddrAny>),
+    /// A descriptor; with the address of the other end, of a connection.
+    Opened(OwnedFd, Option<Box<Peer>>),
 }
 
 impl Answer {
@@ -92,7 +112,7 @@ impl Answer {
     /// The descriptor; for requests that open something.
     pub(crate) fn opened(self) -> (OwnedFd, Option<SocketAddrAny>) {
         let Answer::Opened(fd, peer) = self else { unreachable!("something was to be opened") };
-        (fd, peer)
+        (fd, peer.and_then(|peer| peer.address()))
     }
 }
 
@@ -160,7 +180,7 @@ impl<'a> Request<'a> {
 
     /// Takes a connection off a listener's queue; the new descriptor has these flags of `accept4`.
     pub(crate) fn accept(fd: BorrowedFd<'a>, flags: i32) -> Self {
-        let form = Form::Accept { fd: number(fd), peer: MaybeUninit::zeroed(), length: ADDRESS, flags };
+        let form = Form::Accept { fd: number(fd), peer: Box::new(Peer::new()), flags };
         Self::new(opcode::Accept::CODE, form)
     }
 
@@ -203,8 +223,8 @@ impl<'a> Request<'a> {
             Form::SendMessage { fd, header } => {
                 opcode::SendMsg::new(*fd, header).flags(libc::MSG_NOSIGNAL as u32).build()
             }
-            Form::Accept { fd, peer, length, flags } => {
-                opcode::Accept::new(*fd, peer.as_mut_ptr().cast(), length).flags(*flags).build()
+            Form::Accept { fd, peer, flags } => {
+                opcode::Accept::new(*fd, peer.storage.as_mut_ptr().cast(), &mut peer.length).flags(*flags).build()
             }
         }
     }
@@ -212,21 +232,16 @@ impl<'a> Request<'a> {
     /// The answer of a completion with this result, which is no error.
     ///
     /// # Safety
-    /// The result is that of this request's own completion, and is asked about once.
-    pub(super) unsafe fn answer(&self, result: u32) -> Answer {
+    /// The result is that of this request's own completion.
+    pub(super) unsafe fn answer(self, result: u32) -> Answer {
         let opened = || {
             // SAFETY: the completion of an accept or an open that succeeded has made a descriptor
-            // for this request. By the contract this is asked once: so nobody else owns it.
+            // for this request, which ends here: so nobody else owns the descriptor.
             unsafe { OwnedFd::from_raw_fd(result.cast_signed()) }
         };
         match self.form {
             Form::Opens(_) => Answer::Opened(opened(), None),
-            Form::Accept { peer, length, .. } => {
-                let is_there = (FAMILY..=ADDRESS).contains(&length);
-                // SAFETY: the storage was zeroed, and the kernel has written an address of this
-                // length there, which fits, and has a family.
-                Answer::Opened(opened(), is_there.then(|| unsafe { SocketAddrAny::new(peer, length) }))
-            }
+            Form::Accept { peer, .. } => Answer::Opened(opened(), Some(peer)),
             _ => Answer::Count(result as usize),
         }
     }
