@@ -70,9 +70,9 @@ pub(crate) fn run<T: Transport + 'static>(
     let mut connection = Connection::new(&line, shared, place);
     loop {
         match connection.next()? {
-            Next::Request => {
+            Next::Request(head) => {
                 connection.used = true;
-                if !connection.exchange_all()? {
+                if !connection.exchange_all(head)? {
                     break;
                 }
             }
@@ -90,8 +90,7 @@ pub(crate) fn run<T: Transport + 'static>(
 }
 
 enum Next {
-    /// Its head is the connection's.
-    Request,
+    Request(Box<Head>),
     Reject(Reject),
     End,
 }
@@ -105,8 +104,6 @@ struct Connection<'c> {
     used: bool,
     /// There will be no other one: the gate needs the place.
     last: bool,
-    /// The next request's, or the one that is handled.
-    head: Head,
     look: Look,
 }
 
@@ -123,7 +120,7 @@ struct Look {
 
 impl<'c> Connection<'c> {
     fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Connection<'c> {
-        Connection { line, shared, place, used: false, last: false, head: Head::new(), look: Look::default() }
+        Connection { line, shared, place, used: false, last: false, look: Look::default() }
     }
 
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
@@ -180,7 +177,7 @@ impl<'c> Connection<'c> {
                 return Ok(next);
             }
             if !self.wire().out.is_empty() {
-                self.at_work(|connection| connection.wire().flush())?;
+                self.flush()?;
             }
             let length = self.wire().arrived().len();
             let time = if length == 0 {
@@ -194,12 +191,8 @@ impl<'c> Connection<'c> {
                 } else {
                     config.idle_timeout.min(config.first_byte_timeout)
                 }
-            } else if config.head_timeout == Duration::MAX {
-                Duration::MAX
             } else {
-                let now = self.wire().transport.now();
-                let end = *deadline.get_or_insert_with(|| now.checked_add(config.head_timeout).unwrap_or(now));
-                end.saturating_duration_since(now)
+                self.head_time(&mut deadline)
             };
             let room = (length * 2).clamp(SMALL, config.max_head_bytes.max(SMALL));
             let mut filled = self.fill(time, room);
@@ -225,54 +218,84 @@ impl<'c> Connection<'c> {
         }
     }
 
-    fn fill(&mut self, time: Duration, room: usize) -> io::Result<usize> {
-        let arrived = !self.wire().arrived().is_empty();
-        if !arrived {
-            self.head.leave_map();
+    /// The rest of the time that the head may take, of which the first bytes are there.
+    #[inline(never)] // No clock in the frames of an idle wait: they are to fit into a page.
+    fn head_time(&self, deadline: &mut Option<Instant>) -> Duration {
+        let limit = self.shared.config.head_timeout;
+        if limit == Duration::MAX {
+            return limit;
         }
-        let fill = |connection: &mut Self| {
-            let mut wire = connection.wire();
-            if arrived {
-                return wire.fill(time, room);
-            }
-            debug_assert!(wire.out.is_empty(), "a time-out is that of the read");
-            // Not every transport asks.
-            segue_core::check()?;
-            if !connection.used || time <= REST {
-                return wire.fill_first(time);
-            }
-            match wire.fill_first(REST) {
-                Err(error) if is_timeout(&error) => {
-                    trim_stack();
-                    wire.fill_first(if time == Duration::MAX { time } else { time - REST })
-                }
-                filled => filled,
-            }
-        };
+        let now = self.wire().transport.now();
+        let end = *deadline.get_or_insert_with(|| now.checked_add(limit).unwrap_or(now));
+        end.saturating_duration_since(now)
+    }
+
+    #[inline(never)] // As `head_time`.
+    fn flush(&mut self) -> io::Result<()> {
+        self.at_work(|connection| connection.wire().flush())
+    }
+
+    /// Waits for input. A connection that has been idle for long trims its stack on the way.
+    fn fill(&mut self, mut time: Duration, room: usize) -> io::Result<usize> {
         // The last request is one that was begun.
-        if self.last { self.at_work(fill) } else { self.at_rest(fill) }
+        if self.last {
+            return self.fill_last(time, room);
+        }
+        let mut rests = self.used && time > REST && self.wire().arrived().is_empty();
+        loop {
+            let now = if rests { REST } else { time };
+            match self.at_rest(|connection| connection.fill_here(now, room)) {
+                Err(error) if rests && is_timeout(&error) => {}
+                filled => return filled,
+            }
+            trim_stack();
+            rests = false;
+            if time != Duration::MAX {
+                time -= REST;
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // As `head_time`.
+    fn fill_last(&mut self, time: Duration, room: usize) -> io::Result<usize> {
+        self.at_work(|connection| connection.fill_here(time, room))
+    }
+
+    #[inline(never)] // Called at several places, which would each have its frame.
+    fn fill_here(&mut self, time: Duration, room: usize) -> io::Result<usize> {
+        let mut wire = self.wire();
+        if !wire.arrived().is_empty() {
+            return wire.fill(time, room);
+        }
+        debug_assert!(wire.out.is_empty(), "a time-out is that of the read");
+        // Not every transport asks.
+        segue_core::check()?;
+        wire.fill_first(time)
     }
 
     /// Parses the input; `None` at the beginning of a head.
     fn parse(&mut self) -> Option<Next> {
-        self.head.take_map();
         let wire = self.wire();
-        match head::parse(wire.arrived(), self.shared.config, &mut self.head) {
-            Ok(true) if self.head.uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {
+        let mut head = Head::spare();
+        let reject = match head::parse(wire.arrived(), self.shared.config, &mut head) {
+            Ok(true) if head.uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {
                 let status = StatusCode::MISDIRECTED_REQUEST;
-                Some(Next::Reject(Reject::new(status, "an https URI over a connection that is not secured")))
+                Some(Reject::new(status, "an https URI over a connection that is not secured"))
             }
-            Ok(true) => Some(Next::Request),
+            Ok(true) => return Some(Next::Request(head)),
             Ok(false) => None,
-            Err(reject) => Some(Next::Reject(reject)),
-        }
+            Err(reject) => Some(reject),
+        };
+        head.leave();
+        reject.map(Next::Reject)
     }
 
     /// Handles a request, and those that have arrived at the same time. Returns whether another one
     /// may follow; if not, the connection has ended.
-    fn exchange_all(&mut self) -> io::Result<bool> {
+    fn exchange_all(&mut self, head: Box<Head>) -> io::Result<bool> {
         self.at_work(|connection| {
-            if !connection.exchange()? {
+            if !connection.exchange(head)? {
                 return Ok(false);
             }
             // On a plain thread nothing could run meanwhile.
@@ -288,13 +311,12 @@ impl<'c> Connection<'c> {
     fn exchange_behind(&mut self) -> io::Result<bool> {
         segue_core::scope(|scope| {
             loop {
-                match self.arrived() {
-                    Some(Next::Request) => {}
+                let Some(Next::Request(head)) = self.arrived() else {
                     // The connection's loop finds this again.
-                    Some(_) | None => return Ok(true),
-                }
+                    return Ok(true);
+                };
                 self.line.ready_flusher(scope);
-                if !self.exchange()? {
+                if !self.exchange(head)? {
                     return Ok(false);
                 }
             }
@@ -303,16 +325,17 @@ impl<'c> Connection<'c> {
 
     /// Handles one request. Returns whether another one may follow; if not, the connection has
     /// ended.
-    fn exchange(&mut self) -> io::Result<bool> {
-        self.wire().consume(self.head.size);
-        let is_head = self.head.method == Method::HEAD;
-        if matches!(self.head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
+    fn exchange(&mut self, mut head: Box<Head>) -> io::Result<bool> {
+        self.wire().consume(head.size);
+        let is_head = head.method == Method::HEAD;
+        if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
             let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
             self.reject(reject, is_head)?;
             return Ok(false);
         }
-        let (mut state, version) = (State::new(&self.head, self.shared.config), self.head.version);
-        let (response, keep_alive) = self.handle(&mut state);
+        let (mut state, version) = (State::new(&head, self.shared.config), head.version);
+        let (response, keep_alive) = self.handle(&mut head, &mut state);
+        head.leave();
         let keep_alive = keep_alive
             && !is_finishing()
             && !says_close(response.headers())
@@ -338,23 +361,22 @@ impl<'c> Connection<'c> {
 
     /// Calls the handler, and answers in place of a handler that panics. Returns also whether
     /// another request may follow, as far as request and handler say.
-    fn handle(&mut self, state: &mut State) -> (Response, bool) {
+    fn handle(&mut self, head: &mut Head, state: &mut State) -> (Response, bool) {
         let handled = {
             let mut request = http::Request::new(Body::new(self.line, state));
-            std::mem::swap(request.method_mut(), &mut self.head.method);
-            std::mem::swap(request.uri_mut(), &mut self.head.uri);
-            std::mem::swap(request.headers_mut(), &mut self.head.headers);
-            *request.version_mut() = self.head.version;
+            std::mem::swap(request.method_mut(), &mut head.method);
+            std::mem::swap(request.uri_mut(), &mut head.uri);
+            std::mem::swap(request.headers_mut(), &mut head.headers);
+            *request.version_mut() = head.version;
             let handle = self.shared.handle;
             let handled = contain(|| __rust_begin_short_backtrace(|| handle(&mut request)));
-            std::mem::swap(request.headers_mut(), &mut self.head.headers);
+            std::mem::swap(request.headers_mut(), &mut head.headers);
             handled
         };
-        self.head.headers.clear();
         match handled {
             // An informational response is not one that ends an exchange.
-            Some(response) if !response.status().is_informational() => (response, self.head.keep_alive),
-            handled => (fault(handled.is_none(), state), handled.is_some() && self.head.keep_alive),
+            Some(response) if !response.status().is_informational() => (response, head.keep_alive),
+            handled => (fault(handled.is_none(), state), handled.is_some() && head.keep_alive),
         }
     }
 

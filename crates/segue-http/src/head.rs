@@ -1,7 +1,7 @@
 //! Parses a request's head and decides how its body is framed, refusing whatever is ambiguous.
 //! Used by the connection loop; the trailer check also by request bodies.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
@@ -19,12 +19,12 @@ const ON_STACK: usize = 16;
 /// The longest target that the `http` crate takes.
 const MAX_TARGET: usize = u16::MAX as usize - 1;
 
-/// A header map with more room than this is not kept for the next request.
+/// A head whose header map has more room than this is not kept for the next request.
 const MAX_SPARE: usize = 32;
 
 thread_local! {
-    /// A map that no connection of this thread uses, for whichever parses next.
-    static MAPS: RefCell<HeaderMap> = RefCell::default();
+    /// A head that no connection of this thread uses, for whichever parses next.
+    static SPARE: Cell<Option<Box<Head>>> = const { Cell::new(None) };
 }
 
 /// A request that is answered with an error and not handled.
@@ -57,8 +57,8 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// A parsed head. The head stays in place during its parsing and handling: an idle connection keeps
-/// the pages of its stack that its requests have touched, and each copy would take room there.
+/// A parsed head. A connection has one from the parsing to the handler's end, and none while idle:
+/// not in its frames either, which would reach one more page of its stack.
 pub(crate) struct Head {
     /// Bytes of input, including the empty line.
     pub(crate) size: usize,
@@ -73,7 +73,13 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new() -> Self {
+    /// One without headers: with a map that has memory, if another request of this thread has left
+    /// its head.
+    pub(crate) fn spare() -> Box<Self> {
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| Box::new(Self::new()))
+    }
+
+    fn new() -> Self {
         Self {
             size: 0,
             method: Method::GET,
@@ -86,23 +92,12 @@ impl Head {
         }
     }
 
-    /// Has a map with memory, if another connection of this thread has left one.
-    pub(crate) fn take_map(&mut self) {
-        if self.headers.capacity() == 0 {
-            self.headers = MAPS.try_with(RefCell::take).unwrap_or_default();
-        }
-    }
-
-    /// Leaves the map to the next connection of this thread, if not too large.
-    ///
-    /// Not inlined: an idle wait is not to have a map on its stack.
-    #[inline(never)]
-    pub(crate) fn leave_map(&mut self) {
-        let mut map = std::mem::take(&mut self.headers);
-        if (1..=MAX_SPARE).contains(&map.capacity()) {
-            map.clear();
-            // One is enough: the map is taken for one request at a time, unless a handler waits.
-            let _ = MAPS.try_with(|spare| spare.replace(map));
+    /// Leaves the head to the next request of this thread, if not too large.
+    pub(crate) fn leave(mut self: Box<Self>) {
+        self.headers.clear();
+        if self.headers.capacity() <= MAX_SPARE {
+            // One is enough: a head is taken for one request at a time, unless a handler waits.
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
         }
     }
 }

@@ -133,6 +133,18 @@ impl Wire<dyn Transport> {
     pub(crate) fn fill_first(&mut self, time: Duration) -> io::Result<usize> {
         debug_assert!(self.arrived().is_empty());
         self.flush()?;
+        self.leave_buffers();
+        self.limit_read(time)?;
+        let count = retry(|| self.transport.read(&mut self.first[..]))?;
+        if count > 0 {
+            self.take_first(count)?;
+        }
+        Ok(count)
+    }
+
+    /// Leaves the buffers to others.
+    #[inline(never)] // A wait for the first input is to need little of the stack.
+    fn leave_buffers(&mut self) {
         let (input, out) = (std::mem::take(&mut self.input), std::mem::take(&mut self.out));
         if input.capacity() + out.capacity() > 0 {
             with_spare(|spare| {
@@ -140,20 +152,21 @@ impl Wire<dyn Transport> {
                 keep(&mut spare.out, out);
             });
         }
-        self.limit_read(time)?;
-        let count = retry(|| self.transport.read(&mut self.first[..]))?;
-        if count > 0 {
-            self.make_room(SMALL);
-            self.input[..count].copy_from_slice(&self.first[..count]);
-            self.end = count;
-            if count == FIRST {
-                // There is more, most likely, that belongs to the same requests. An error shows at
-                // the next read.
-                self.limit_read(AT_ONCE)?;
-                self.end += retry(|| self.transport.read(&mut self.input[count..])).unwrap_or(0);
-            }
+    }
+
+    /// Has the first input, of so many bytes, in a buffer.
+    #[inline(never)] // As `leave_buffers`.
+    fn take_first(&mut self, count: usize) -> io::Result<()> {
+        self.make_room(SMALL);
+        self.input[..count].copy_from_slice(&self.first[..count]);
+        self.end = count;
+        if count == FIRST {
+            // There is more, most likely, that belongs to the same requests. An error shows at the
+            // next read.
+            self.limit_read(AT_ONCE)?;
+            self.end += retry(|| self.transport.read(&mut self.input[count..])).unwrap_or(0);
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Takes buffers that others have left, where this has none.
