@@ -27,6 +27,16 @@
 //! after, the sender's exchange meets ASLEEP and unparks, which a park that has not begun yet
 //! remembers.
 //!
+//! **The same address again**: a sender loads the head, letter A; the worker drains A, and A's
+//! fiber ends; another letter begins its life at the same address and is posted; and the sender's
+//! exchange finds the address that was loaded. The order of the stack is right then: the link names
+//! the letter that is the head. But the pointer that was loaded is one to A, and nobody may follow
+//! that pointer any more. The sender can't link the letter anew after the exchange, since the letter
+//! may be gone. So words and links are followed by their address alone: each sender exposes its
+//! letter's provenance before the exchange, and the worker makes its pointers out of addresses.
+//! There a pointer to the letter that is in the stack is the one that can be meant. None of that is
+//! an instruction.
+//!
 //! # Orderings
 //!
 //! | release | acquire | carries |
@@ -81,6 +91,13 @@ fn asleep<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
 
+/// The letter with the address of this word or link, which may be a pointer to an earlier one
+/// there; `None` at the end of the stack. Each letter in a stack was exposed by its sender.
+#[inline]
+fn at_address<T>(word: *mut T) -> Option<NonNull<T>> {
+    NonNull::new(ptr::with_exposed_provenance_mut(word.addr()))
+}
+
 impl<T: Post> Inbox<T> {
     /// An empty mailbox of a worker that is awake.
     pub(crate) fn new() -> Self {
@@ -101,6 +118,8 @@ impl<T: Post> Inbox<T> {
         if link.bits.fetch_or(bits, Ordering::AcqRel) != 0 {
             return;
         }
+        // For the worker, which finds the letter by its address: see the head of this file.
+        let _ = letter.as_ptr().expose_provenance();
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let sleeps = head == asleep();
@@ -161,16 +180,18 @@ impl<T: Post> Inbox<T> {
         }
         // The stack gives the newest first: turn the list round.
         let mut oldest = ptr::null_mut();
-        // SAFETY: letters stay in place until they are drained, and `f` has not seen them yet.
-        while let Some(letter) = unsafe { at.as_ref() } {
-            let next = letter.letter().next.load(Ordering::Relaxed);
-            letter.letter().next.store(oldest, Ordering::Relaxed);
-            oldest = at;
-            at = next;
+        while let Some(letter) = at_address(at) {
+            // SAFETY: letters stay in place until they are drained, and `f` has not seen them yet.
+            // The letter in the stack with this address was exposed before the exchange that has
+            // put the letter there, which the swap above, or an exchange before, has read.
+            let link = unsafe { letter.as_ref() }.letter();
+            at = link.next.load(Ordering::Relaxed);
+            link.next.store(oldest, Ordering::Relaxed);
+            oldest = letter.as_ptr();
         }
         while let Some(letter) = NonNull::new(oldest) {
-            // SAFETY: as above; after the swap of the bits the letter may be posted again, so the
-            // link is read before.
+            // SAFETY: as above, and `oldest` and the links were made there; after the swap of the
+            // bits the letter may be posted again, so the link is read before.
             let link = unsafe { letter.as_ref() }.letter();
             oldest = link.next.load(Ordering::Relaxed);
             let bits = link.bits.swap(0, Ordering::AcqRel);
