@@ -7,17 +7,17 @@
 //! fib(30) takes a second. May is left out: it has no fork-join, and would make a stack per fork.
 
 use super::policies::{self, Policy};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use crate::measure::{Span, Stopwatch, Variant, Workload, smoke};
 use std::num::NonZero;
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
     Workload { name: "fork_join", timed: "fib(30) with a fork in every call, per fork", variants };
 
-const N: u64 = 30;
-const FIB: u64 = 832_040;
-/// Calls with an argument above 1.
-const FORKS: u64 = 1_346_268;
+/// The argument, its Fibonacci number, and the calls with an argument above 1.
+fn size() -> [u64; 3] {
+    if smoke() { [18, 2_584, 4_180] } else { [30, 832_040, 1_346_268] }
+}
 
 fn variants() -> Vec<Variant> {
     let with = |name: &str, workers| {
@@ -30,13 +30,14 @@ fn variants() -> Vec<Variant> {
 }
 
 /// Times as many runs of `fib` as have about `n` forks.
-fn repeat(n: u64, mut fib: impl FnMut() -> u64) -> Span {
-    let times = (n / FORKS).max(1);
+fn repeat(n: u64, mut fib: impl FnMut(u64) -> u64) -> Span {
+    let [argument, number, forks] = size();
+    let times = (n / forks).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {
-        assert_eq!(fib(), FIB);
+        assert_eq!(fib(argument), number);
     }
-    watch.stop(times * FORKS)
+    watch.stop(times * forks)
 }
 
 /// The calling thread is the first worker.
@@ -48,7 +49,7 @@ fn segue(policy: &Policy, workers: usize, n: u64) -> Span {
         let (a, b) = segue::join(|| fib(n - 1), || fib(n - 2));
         a + b
     }
-    policy.run(workers, || repeat(n, || fib(N)))
+    policy.run(workers, || repeat(n, fib))
 }
 
 /// The calling thread is the first worker.
@@ -63,7 +64,7 @@ fn chili(workers: usize, n: u64) -> Span {
     let pool =
         chili::ThreadPool::with_config(chili::Config { thread_count: NonZero::new(workers), ..Default::default() });
     let mut scope = pool.scope();
-    repeat(n, || fib(&mut scope, N))
+    repeat(n, |argument| fib(&mut scope, argument))
 }
 
 fn rayon(workers: usize, n: u64) -> Span {
@@ -75,5 +76,5 @@ fn rayon(workers: usize, n: u64) -> Span {
         a + b
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("rayon starts");
-    pool.install(|| repeat(n, || fib(N)))
+    pool.install(|| repeat(n, fib))
 }

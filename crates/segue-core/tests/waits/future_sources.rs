@@ -111,10 +111,10 @@ fn a_future_is_polled_when_it_was_woken_and_not_else() {
 
 #[test]
 fn a_future_that_wakes_itself_lets_others_run() {
-    let polls = AtomicUsize::new(0);
+    let (polls, all) = (AtomicUsize::new(0), if cfg!(miri) { 300 } else { 1000 });
     let spins = future_source(poll_fn(|cx| {
         cx.waker().wake_by_ref();
-        if polls.fetch_add(1, SeqCst) == 1000 { Poll::Ready(()) } else { Poll::Pending }
+        if polls.fetch_add(1, SeqCst) == all { Poll::Ready(()) } else { Poll::Pending }
     }));
     let (calls, waker) = Calls::new();
     let mut task = pin!(spins.into_future());
@@ -123,7 +123,7 @@ fn a_future_that_wakes_itself_lets_others_run() {
         turns += 1;
         assert_eq!(calls.count(), turns);
     }
-    assert!(turns > 10);
+    assert!(turns > all / 100);
 }
 
 #[test]
