@@ -187,6 +187,7 @@ unsafe impl<E: Effect, R, S, C: FnMut(&mut S, E) -> E::Output> Clause<R, S> for 
 ///
 /// `clause` is an `Answering<E, C>` of a handler that is in place, of a computation which performs
 /// `E`; the handler's state is an `S`.
+#[inline] // Where the compiler sees which clause is around, there is no call.
 unsafe fn answer<E: Effect, S, C>(frame: *const Frame, clause: *const (), effect: E) -> E::Output
 where
     C: FnMut(&mut S, E) -> E::Output,
@@ -217,6 +218,7 @@ unsafe impl<E: Effect, R, S, C: Fn(E) -> E::Output + Sync> Clause<R, S> for Answ
 /// # Safety
 ///
 /// `clause` is a `C` that is in place.
+#[inline] // Where the compiler sees which clause is around, there is no call.
 unsafe fn answer_all<E: Effect, C: Fn(E) -> E::Output>(_: *const Frame, clause: *const (), effect: E) -> E::Output {
     // SAFETY: by the contract; there are only shared references to the clause.
     let clause = unsafe { &*clause.cast::<C>() };
