@@ -1,6 +1,7 @@
 //! A queue in blocks, which gives back its memory as the number of values falls.
 //!
-//! Used for the buffer of a channel, for its front, and for the block of an exclusive receiver.
+//! Used for the buffer of a channel. The front of the channel, and an exclusive receiver, take all
+//! values over at once, as a [`Supply`].
 //!
 //! # The idea
 //!
@@ -15,7 +16,7 @@
 //! ```
 //!
 //! A queue that is never longer than a block is its newest ring alone, and costs as much as that.
-//! An empty one keeps this ring: [about eight kilobytes](BYTES), or room for [32 values](LEAST).
+//! An empty one keeps this ring (a supply two of them): [about eight kilobytes](BYTES), or room for [32 values](LEAST).
 //!
 //! **Invariant**: no older ring is empty; and `newest` is empty only if there is no older one.
 
@@ -27,11 +28,25 @@ const BYTES: usize = 8192;
 const LEAST: usize = 32;
 
 /// Values in the order in which they came.
+///
+/// Mostly there are no older rings. They lie elsewhere, so that a channel's lock, its waiters and
+/// its buffer share two cache lines, which each message takes from one processor to another.
 pub(super) struct Blocks<T> {
-    older: VecDeque<VecDeque<T>>,
-    /// How many values the older rings have.
-    older_len: usize,
     newest: VecDeque<T>,
+    older: Option<Box<Older<T>>>,
+}
+
+/// At least one ring.
+struct Older<T> {
+    rings: VecDeque<VecDeque<T>>,
+    /// How many values these rings have.
+    len: usize,
+}
+
+impl<T> Older<T> {
+    fn new() -> Box<Self> {
+        Box::new(Self { rings: VecDeque::new(), len: 0 })
+    }
 }
 
 impl<T> Blocks<T> {
@@ -44,12 +59,12 @@ impl<T> Blocks<T> {
     };
 
     pub(super) const fn new() -> Self {
-        Self { older: VecDeque::new(), older_len: 0, newest: VecDeque::new() }
+        Self { newest: VecDeque::new(), older: None }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.newest.len() + self.older_len
+        self.newest.len() + self.older.as_ref().map_or(0, |older| older.len)
     }
 
     #[inline]
@@ -60,7 +75,7 @@ impl<T> Blocks<T> {
     /// Whether there is more than the newest ring.
     #[inline]
     pub(super) fn has_older(&self) -> bool {
-        self.older_len != 0
+        self.older.is_some()
     }
 
     /// Puts a value behind all others where there is room for it in the newest ring, else gives the
@@ -85,8 +100,10 @@ impl<T> Blocks<T> {
 
     /// Puts the newest ring, which is not empty, behind the older ones, and another in its place.
     fn close_newest(&mut self, next: VecDeque<T>) {
-        self.older_len += self.newest.len();
-        self.older.push_back(mem::replace(&mut self.newest, next));
+        let closed = mem::replace(&mut self.newest, next);
+        let older = self.older.get_or_insert_with(Older::new);
+        older.len += closed.len();
+        older.rings.push_back(closed);
     }
 
     #[inline]
@@ -103,37 +120,57 @@ impl<T> Blocks<T> {
 
     #[inline(never)] // So that the way of a short queue is short.
     fn pop_older(&mut self) -> Option<T> {
-        let oldest = self.older.front_mut()?;
+        let older = self.older.as_mut()?;
+        let oldest = older.rings.front_mut()?;
         let value = oldest.pop_front();
-        self.older_len -= 1;
+        older.len -= 1;
         if oldest.is_empty() {
-            self.older.pop_front();
-            // The row of rings becomes shorter, too.
-            if self.older.len() <= self.older.capacity() / 4 {
-                self.older.shrink_to(2 * self.older.len());
-            }
+            self.take_oldest();
         }
         value
     }
 
+    /// Takes out the oldest of the older rings.
+    fn take_oldest(&mut self) -> Option<VecDeque<T>> {
+        let older = self.older.as_mut()?;
+        let oldest = older.rings.pop_front()?;
+        older.len -= oldest.len();
+        if older.rings.is_empty() {
+            self.older = None;
+        } else if older.rings.len() <= older.rings.capacity() / 4 {
+            // The row of rings becomes shorter, too.
+            older.rings.shrink_to(2 * older.rings.len());
+        }
+        Some(oldest)
+    }
+
+    /// Puts a ring before all others.
+    fn put_before(&mut self, ring: VecDeque<T>) {
+        if self.is_empty() {
+            self.newest = ring;
+        } else if !ring.is_empty() {
+            let older = self.older.get_or_insert_with(Older::new);
+            older.len += ring.len();
+            older.rings.push_front(ring);
+        }
+    }
+
     /// Puts a value before all others.
     pub(super) fn push_front(&mut self, value: T) {
-        let Some(oldest) = self.older.front_mut() else {
+        let Some(older) = &mut self.older else {
             if self.newest.len() < Self::BLOCK {
                 return self.newest.push_front(value);
             }
             self.close_newest(VecDeque::with_capacity(Self::BLOCK));
+            let Some(older) = &mut self.older else { unreachable!("a ring was put there") };
             // The last value of all: the newest ring has one again.
-            let last = self.older[0].pop_back();
-            self.newest.extend(last);
-            self.older[0].push_front(value);
-            return;
+            self.newest.extend(older.rings[0].pop_back());
+            return older.rings[0].push_front(value);
         };
-        self.older_len += 1;
-        if oldest.len() < oldest.capacity() {
-            oldest.push_front(value);
-        } else {
-            self.older.push_front(VecDeque::from([value]));
+        older.len += 1;
+        match older.rings.front_mut() {
+            Some(oldest) if oldest.len() < oldest.capacity() => oldest.push_front(value),
+            _ => older.rings.push_front(VecDeque::from([value])),
         }
     }
 
@@ -145,13 +182,15 @@ impl<T> Blocks<T> {
         if others.is_empty() {
             return;
         }
-        if self.newest.len().saturating_add(others.len()) <= Self::BLOCK && others.older_len == 0 {
+        if self.newest.len().saturating_add(others.len()) <= Self::BLOCK && !others.has_older() {
             return self.newest.append(&mut others.newest);
         }
         self.close_newest(mem::take(&mut others.newest));
         // They come before the newest of the others.
-        self.older.append(&mut others.older);
-        self.older_len += mem::take(&mut others.older_len);
+        if let (Some(older), Some(mut others)) = (&mut self.older, others.older.take()) {
+            older.len += others.len;
+            older.rings.append(&mut others.rings);
+        }
     }
 }
 
@@ -167,6 +206,71 @@ impl<T> Iterator for Blocks<T> {
 
     fn next(&mut self) -> Option<T> {
         self.pop_front()
+    }
+}
+
+/// Values that were taken over from a queue in blocks, to be given out one by one.
+///
+/// Their oldest ring lies open here, so that each value costs as much as in a ring, however many
+/// rings there are.
+pub(super) struct Supply<T> {
+    oldest: VecDeque<T>,
+    others: Blocks<T>,
+}
+
+impl<T> Supply<T> {
+    pub(super) const fn new() -> Self {
+        Self { oldest: VecDeque::new(), others: Blocks::new() }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.oldest.len() + self.others.len()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.oldest.is_empty() && self.others.is_empty()
+    }
+
+    /// Takes all `values` over, in exchange for an empty ring. There are none here.
+    #[inline]
+    pub(super) fn load(&mut self, values: &mut Blocks<T>) {
+        debug_assert!(self.is_empty());
+        match values.has_older() {
+            true => mem::swap(&mut self.others, values),
+            false => mem::swap(&mut self.oldest, &mut values.newest),
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let value = self.oldest.pop_front();
+        if value.is_none() && !self.others.is_empty() { self.pop_of_the_next() } else { value }
+    }
+
+    #[inline(never)] // As `pop_older`.
+    fn pop_of_the_next(&mut self) -> Option<T> {
+        match self.others.take_oldest() {
+            Some(next) => self.oldest = next,
+            None => mem::swap(&mut self.oldest, &mut self.others.newest),
+        }
+        self.oldest.pop_front()
+    }
+
+    /// Puts a value before all others.
+    pub(super) fn push_front(&mut self, value: T) {
+        if self.oldest.len() >= Blocks::<T>::BLOCK {
+            self.others.put_before(mem::take(&mut self.oldest));
+        }
+        self.oldest.push_front(value);
+    }
+
+    /// Gives all values back.
+    pub(super) fn take_all(&mut self) -> Blocks<T> {
+        let mut all = mem::take(&mut self.others);
+        all.put_before(mem::take(&mut self.oldest));
+        all
     }
 }
 

@@ -12,14 +12,13 @@
 //! When there is nothing, the receiver may let the senders go on for a moment before a wait
 //! (`patience.rs`).
 
-use super::blocks::Blocks;
+use super::blocks::Supply;
 use super::errors::TryRecvError;
 use super::operations::ReceiveBlock;
 use super::receiver::{Receiver, VALUE};
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
 use std::fmt;
-use std::mem;
 
 /// The only receiver of a channel. Made by [`Receiver::into_exclusive`].
 ///
@@ -33,12 +32,12 @@ use std::mem;
 pub struct Exclusive<T> {
     /// `None` after the conversion into an ordinary receiver.
     receiver: Option<Receiver<T>>,
-    block: Blocks<T>,
+    block: Supply<T>,
 }
 
 impl<T> Exclusive<T> {
     pub(super) fn new(receiver: Receiver<T>) -> Self {
-        Self { receiver: Some(receiver), block: Blocks::new() }
+        Self { receiver: Some(receiver), block: Supply::new() }
     }
 
     fn receiver(&self) -> &Receiver<T> {
@@ -119,7 +118,7 @@ impl<T> Exclusive<T> {
     /// the front.
     pub fn into_shared(mut self) -> Receiver<T> {
         let receiver = self.receiver.take().expect("it is one until it goes");
-        receiver.0.put_block_back(mem::take(&mut self.block));
+        receiver.0.put_block_back(&mut self.block);
         receiver
     }
 }
@@ -129,7 +128,7 @@ impl<T> Drop for Exclusive<T> {
         if let Some(receiver) = &self.receiver {
             // The receiver, which goes next, takes out all: one place calls the hook, which may
             // panic.
-            receiver.0.put_block_back(mem::take(&mut self.block));
+            receiver.0.put_block_back(&mut self.block);
         }
     }
 }

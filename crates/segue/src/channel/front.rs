@@ -3,16 +3,15 @@
 //!
 //! Used by `state.rs`, whose essay says what goes through it.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Supply};
 use super::patience::Patience;
 use segue_core::{Guard, WaitQueue};
-use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Values that come before those in the buffer.
 pub(super) struct Front<T> {
     /// A lock, and no waiters.
-    values: WaitQueue<Blocks<T>, (), 0>,
+    values: WaitQueue<Supply<T>, (), 0>,
     /// How many there are, stored under this lock. Under the lock of the channel's queue it only
     /// becomes less.
     len: AtomicUsize,
@@ -21,7 +20,7 @@ pub(super) struct Front<T> {
 
 impl<T> Front<T> {
     pub(super) fn new() -> Self {
-        Self { values: WaitQueue::new(Blocks::new()), len: AtomicUsize::new(0), patience: Patience::default() }
+        Self { values: WaitQueue::new(Supply::new()), len: AtomicUsize::new(0), patience: Patience::default() }
     }
 
     #[inline]
@@ -35,9 +34,9 @@ impl<T> Front<T> {
             return None;
         }
         let mut values = self.values.lock();
-        let value = values.state().pop_front();
-        self.count(&values);
-        value
+        let value = values.state().pop()?;
+        self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Release);
+        Some(value)
     }
 
     /// Puts a value before all others. Under the lock of the channel's queue.
@@ -47,16 +46,24 @@ impl<T> Front<T> {
         self.count(&values);
     }
 
-    /// Exchanges what is there for `others`. Under the lock of the channel's queue.
+    /// Takes all `others` over; there are none here. Under the lock of the channel's queue.
     #[inline]
-    pub(super) fn exchange(&self, others: &mut Blocks<T>) {
+    pub(super) fn load(&self, others: &mut Blocks<T>) {
         let mut values = self.values.lock();
-        mem::swap(values.state(), others);
+        values.state().load(others);
         self.count(&values);
     }
 
+    /// Takes all values out. Under the lock of the channel's queue.
+    pub(super) fn take_all(&self) -> Blocks<T> {
+        let mut values = self.values.lock();
+        let all = values.state().take_all();
+        self.count(&values);
+        all
+    }
+
     #[inline]
-    fn count(&self, values: &Guard<'_, Blocks<T>, (), 0>) {
+    fn count(&self, values: &Guard<'_, Supply<T>, (), 0>) {
         self.len.store(values.peek().len(), Ordering::Release);
     }
 }

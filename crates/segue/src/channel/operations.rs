@@ -4,7 +4,7 @@
 //! Used by `sender.rs`, `receiver.rs` and `exclusive.rs`; `state.rs` has their effects on the
 //! channel.
 
-use super::blocks::Blocks;
+use super::blocks::Supply;
 use super::state::{LISTS, Locked, RECEIVERS, RESERVERS, SENDERS, Shared, State, WATCHERS};
 use crate::Closed;
 use segue_core::{Brings, Operation, Unlocked, Waiting};
@@ -29,7 +29,7 @@ impl<T> Brings for SendValue<'_, T> {
 impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
     type Output = Result<(), Closed>;
 
-    #[inline]
+    #[inline(always)] // As that of `Receive`.
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<(), Closed>> {
         // One that has sent its value is done, in each further attempt.
         if self.value.is_none() {
@@ -120,7 +120,7 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
 pub(super) struct ReceiveBlock<'a, T> {
     pub(super) shared: &'a Shared<T>,
     /// Comes before the values in the buffer.
-    pub(super) block: &'a mut Blocks<T>,
+    pub(super) block: &'a mut Supply<T>,
     /// Whether the receiver will wait if there is nothing: a receive that is an arm of a choice may
     /// not, as another arm may be ready.
     pub(super) is_patient: bool,
@@ -131,7 +131,7 @@ impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
 
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        if let Some(value) = self.block.pop_front() {
+        if let Some(value) = self.block.pop() {
             return Unlocked::Done(Ok(value));
         }
         if !self.shared.is_bare() {
@@ -148,7 +148,7 @@ impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<Result<T, Closed>> {
         if self.shared.has_block(queue) {
             self.shared.take_block(queue, self.block);
-            return self.block.pop_front().map(Ok);
+            return self.block.pop().map(Ok);
         }
         Receive { shared: self.shared }.attempt(queue)
     }

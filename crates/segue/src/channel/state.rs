@@ -92,7 +92,7 @@
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Supply};
 use super::front::Front;
 use segue_core::{Guard, WaitQueue};
 use std::mem;
@@ -153,7 +153,8 @@ pub struct State<T> {
     /// Values may be at the front, or in older blocks of the buffer. So a receiver that finds
     /// `false` takes from the newest block.
     ahead: bool,
-    reserved: usize,
+    /// So short that lock, waiters and state have two cache lines.
+    reserved: u32,
     pub(super) closed: bool,
     /// Whether the next room is a reserver's, if senders and reservers wait.
     reserver_next: bool,
@@ -211,7 +212,8 @@ impl<T> Shared<T> {
 
     /// Counts room for one more value as reserved.
     pub(super) fn reserve(&self, queue: &mut Locked<'_, T>) {
-        queue.state().reserved += 1;
+        let reserved = &mut queue.state().reserved;
+        *reserved = reserved.checked_add(1).expect("more than four thousand million places are reserved");
         self.set_sign(RESERVED, true);
     }
 
@@ -224,7 +226,7 @@ impl<T> Shared<T> {
     #[inline]
     pub(super) fn has_room(&self, state: &State<T>) -> bool {
         // Neither is near half of all numbers.
-        state.buffer.len() + state.reserved < self.capacity
+        state.buffer.len() + (state.reserved as usize) < self.capacity
     }
 
     /// Puts a value to the end of the buffer.
@@ -319,7 +321,7 @@ impl<T> Shared<T> {
     #[inline(never)] // As `exchange`.
     fn advance(&self, queue: &mut Locked<'_, T>) {
         self.front.patience.took(queue.peek().buffer.len());
-        self.front.exchange(&mut queue.state().buffer);
+        self.front.load(&mut queue.state().buffer);
         self.set_ahead(queue, true);
         self.sign(false);
     }
@@ -332,9 +334,11 @@ impl<T> Shared<T> {
     /// Takes the first value at the front, or else in an older block, if there is one still.
     #[inline(never)] // As `exchange`.
     fn receive_ahead_under_lock(&self, queue: &mut Locked<'_, T>) -> Option<T> {
-        let at_front = self.front.pop();
-        if at_front.is_some() {
-            return at_front;
+        if self.is_unbounded() {
+            let at_front = self.front.pop();
+            if at_front.is_some() {
+                return at_front;
+            }
         }
         if !queue.peek().buffer.has_older() {
             self.set_ahead(queue, false);
@@ -397,25 +401,26 @@ impl<T> Shared<T> {
     }
 
     /// Exchanges all that is there for an empty `block`.
-    pub(super) fn take_block(&self, queue: &mut Locked<'_, T>, block: &mut Blocks<T>) {
-        mem::swap(&mut queue.state().buffer, block);
-        self.front.patience.took(block.len());
+    pub(super) fn take_block(&self, queue: &mut Locked<'_, T>, block: &mut Supply<T>) {
+        self.front.patience.took(queue.peek().buffer.len());
         if queue.peek().ahead {
-            let mut all = Blocks::new();
-            self.front.exchange(&mut all);
+            let mut all = self.front.take_all();
             self.set_ahead(queue, false);
-            all.append(block);
-            *block = all;
+            all.append(&mut queue.state().buffer);
+            block.load(&mut all);
+        } else {
+            block.load(&mut queue.state().buffer);
         }
         self.sign(false);
         self.refill(queue);
     }
 
     /// Puts values back to the front that were taken by [`take_block`](Self::take_block).
-    pub(super) fn put_block_back(&self, mut block: Blocks<T>) {
+    pub(super) fn put_block_back(&self, block: &mut Supply<T>) {
         if block.is_empty() {
             return;
         }
+        let mut block = block.take_all();
         let mut queue = self.queue.lock();
         block.append(&mut queue.state().buffer);
         queue.state().buffer = block;
@@ -460,8 +465,7 @@ impl<T> Shared<T> {
     /// channel.
     pub(super) fn drain(&self) {
         let mut queue = self.queue.lock();
-        let mut left = Blocks::new();
-        self.front.exchange(&mut left);
+        let mut left = self.front.take_all();
         left.append(&mut queue.state().buffer);
         self.sign(false);
         drop(queue);

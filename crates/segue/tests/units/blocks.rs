@@ -1,12 +1,18 @@
 //! A queue in blocks does what `VecDeque` does, and keeps little. Part of `channel/blocks.rs`.
 
-use super::Blocks;
+use super::{Blocks, Supply};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// The older rings, with their count of values.
+fn older<T>(blocks: &Blocks<T>) -> (impl Iterator<Item = &VecDeque<T>>, usize) {
+    let older = blocks.older.as_deref();
+    (older.into_iter().flat_map(|older| &older.rings), older.map_or(0, |older| older.len))
+}
+
 /// How many values the queue has room for.
 fn room<T>(blocks: &Blocks<T>) -> usize {
-    blocks.newest.capacity() + blocks.older.iter().map(VecDeque::capacity).sum::<usize>()
+    blocks.newest.capacity() + older(blocks).0.map(VecDeque::capacity).sum::<usize>()
 }
 
 fn push<T>(blocks: &mut Blocks<T>, value: T) {
@@ -17,9 +23,11 @@ fn push<T>(blocks: &mut Blocks<T>, value: T) {
 
 fn check<T>(blocks: &Blocks<T>, model: usize) {
     assert_eq!((blocks.len(), blocks.is_empty()), (model, model == 0));
-    assert_eq!(blocks.older_len, blocks.older.iter().map(VecDeque::len).sum::<usize>());
-    assert!(blocks.older.iter().all(|block| !block.is_empty()));
-    assert!(!blocks.newest.is_empty() || blocks.older.is_empty());
+    let (rings, len) = older(blocks);
+    assert_eq!(len, rings.map(VecDeque::len).sum::<usize>());
+    assert!(older(blocks).0.all(|ring| !ring.is_empty()));
+    assert_eq!(blocks.older.is_some(), older(blocks).0.next().is_some());
+    assert!(!blocks.newest.is_empty() || blocks.older.is_none());
 }
 
 /// A value of so many words, which is counted.
@@ -87,7 +95,9 @@ fn its_memory_ebbs_with_the_values_and_grows_with_them() {
         for _ in 0..100 * block {
             assert!(blocks.pop_front().is_some());
             assert!(room(&blocks) <= blocks.len() + 3 * block, "round {round}");
-            assert!(blocks.older.capacity() <= 4 * blocks.older.len().max(1), "round {round}");
+            if let Some(older) = &blocks.older {
+                assert!(older.rings.capacity() <= 4 * older.rings.len(), "round {round}");
+            }
         }
         assert!(blocks.is_empty() && room(&blocks) <= 2 * block);
     }
@@ -101,4 +111,37 @@ fn values_without_bytes_are_counted() {
     assert_eq!(blocks.len(), 100_001);
     assert_eq!((&mut blocks).count(), 100_001);
     assert!(blocks.is_empty());
+}
+
+#[test]
+fn a_supply_gives_out_what_it_has_taken_over_in_its_order() {
+    let block = Blocks::<usize>::BLOCK;
+    let (mut supply, mut model) = (Supply::new(), VecDeque::new());
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut rings = 0;
+    for number in 0..if cfg!(miri) { 100 } else { 20_000 } {
+        match random.u8(0..100) {
+            0 => {
+                let mut all = supply.take_all();
+                check(&all, model.len());
+                rings = rings.max(older(&all).0.count());
+                (0..random.usize(0..2 * block)).for_each(|more| {
+                    push(&mut all, number + more);
+                    model.push_back(number + more);
+                });
+                supply.load(&mut all);
+                assert!(all.is_empty());
+            }
+            1..40 => {
+                supply.push_front(number);
+                model.push_front(number);
+            }
+            _ => assert_eq!(supply.pop(), model.pop_front()),
+        }
+        assert_eq!((supply.len(), supply.is_empty()), (model.len(), model.is_empty()));
+    }
+    assert!(cfg!(miri) || rings > 2, "{rings}");
+    let mut all = supply.take_all();
+    (&mut all).for_each(|value| assert_eq!(Some(value), model.pop_front()));
+    assert!(model.is_empty());
 }
