@@ -415,12 +415,10 @@ impl Barrier {
 /// everywhere.
 #[inline(always)]
 pub fn barrier<R>(what: WaitsFor, f: impl FnOnce() -> R) -> R {
-    if top().is_null() {
-        return f();
-    }
     let mut room = MaybeUninit::uninit();
+    // One call of `f` for both ways: else the compiler makes a function of it.
     // SAFETY: the room is in place until the guard is dropped, at the end of this function.
-    let _linked = unsafe { Barrier::link(what, &mut room) };
+    let _linked = (!top().is_null()).then(|| unsafe { Barrier::link(what, &mut room) });
     f()
 }
 
