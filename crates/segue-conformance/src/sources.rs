@@ -212,7 +212,11 @@ where
             let mut source = (self.source)(world).into_source();
             let found = match round.is_multiple_of(2) {
                 true => source.attempt(),
-                false => (0..source.parts()).find_map(|part| source.attempt_part(part)),
+                false => {
+                    let parts = source.parts();
+                    let mut ready = (0..parts.count()).filter(|part| parts.may_be_ready(*part));
+                    ready.find_map(|part| source.attempt_part(part))
+                }
             };
             found.is_some()
         };

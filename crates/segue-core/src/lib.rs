@@ -116,6 +116,7 @@ pub use wait::holders::{BoxSlot, BoxSource, LocalBoxSource, Map};
 pub use wait::merge::{Merge, merge};
 pub use wait::nack::{Fate, Nack, Watched, with_nack};
 pub use wait::no_suspend::no_suspend;
+pub use wait::parts::Parts;
 pub use wait::queue::{Brings, Guard, Node, Operation, Take, Unlocked, WaitQueue, Waiting};
 pub use wait::retreat::Retreat;
 pub use wait::select::{Either, Or};

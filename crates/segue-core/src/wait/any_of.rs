@@ -13,10 +13,12 @@
 //! **Order**: a look goes through the arms in an order that is drawn, each order with the same
 //! chance: so of those that are ready each has the same chance, wherever the others stand. (From a
 //! start that is drawn, once around, an arm behind ten idle ones would have their chances, too.)
-//! The order is drawn as far as the look gets. Arms of a choice that is an arm itself are drawn
-//! among the others, if they are [few](SHARED): so `a.or(b).or(c)` is fair to all three. A choice
-//! of more counts as one arm, and draws among its own, since to find one by its number takes a
-//! walk. A *biased* choice goes through its arms from the first to the last, and counts as one.
+//! The order is drawn as far as the look gets, and only among the arms that may be ready: most idle
+//! ones say so without a lock ([`Parts`]), so a look passes them by. Arms of a choice that is an
+//! arm itself are drawn among the others, if they are [few](Parts::MOST): so `a.or(b).or(c)` is
+//! fair to all three. A choice of more counts as one arm, and draws among its own, since to find
+//! one by its number takes a walk. A *biased* choice goes through its arms from the first to the
+//! last, and counts as one.
 //!
 //! **Slots** are made once a look was in vain, so a choice that finds something ready has made
 //! none.
@@ -35,6 +37,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{MAX_ARM, Trigger};
 use crate::wait::arms::Arms;
 use crate::wait::draw::{Series, draw};
+use crate::wait::parts::{Parts, Row};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
@@ -112,23 +115,6 @@ pub fn any_of_biased<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
     Waitable::new(AnyOf::new(list, true, WaitsFor::new("the first of several")))
 }
 
-/// So many parts are drawn among without an allocation.
-const FEW: usize = 32;
-
-/// The places of as many parts, if each arm is one: index and part.
-const ARMS_OF_ONE_PART: [(u8, u8); FEW] = {
-    let mut places = [(0, 0); FEW];
-    let mut index = 0;
-    while index < FEW {
-        places[index].0 = index as u8;
-        index += 1;
-    }
-    places
-};
-
-/// A choice of more arms is one arm to the choice around.
-const SHARED: usize = 8;
-
 /// The source that is ready when one of a list of sources is. Made by [`any_of`].
 #[derive(Clone, Copy, Debug)]
 pub struct AnyOf<L> {
@@ -166,38 +152,68 @@ impl<L: Arms> AnyOf<L> {
     }
 
     #[inline]
-    fn count_parts(&self) -> usize {
-        (0..self.list.count()).map(|index| self.list.parts_of(index)).sum()
+    fn row(&self) -> Row {
+        let mut row = Row::new();
+        self.list.each_parts(|parts| row.push(parts));
+        row
     }
 
-    /// Looks at one part after the other, in an order that is drawn step by step.
-    #[inline(never)]
-    fn attempt_in_any_order(&mut self, parts: usize) -> Option<L::Output> {
-        let count = self.list.count();
-        if parts.max(count) > FEW {
-            let mut places = Vec::with_capacity(parts);
-            for index in 0..count {
-                places.extend((0..self.list.parts_of(index)).map(|part| (index as u32, part as u32)));
-            }
-            return self.attempt_each(&mut places, |(index, part)| (index as usize, part as usize));
-        }
-        let mut places = ARMS_OF_ONE_PART;
-        if (0..count).any(|index| self.list.parts_of(index) != 1) {
-            let of_arm = |index| (0..self.list.parts_of(index)).map(move |part| (index as u8, part as u8));
-            for (place, part) in places.iter_mut().zip((0..count).flat_map(of_arm)) {
-                *place = part;
-            }
-        }
-        self.attempt_each(&mut places[..parts], |(index, part)| (index.into(), part.into()))
-    }
-
-    /// Fisher and Yates's permutation of these places, drawn as far as the look gets.
+    /// Looks at those of two arms that may be ready.
     #[inline]
-    fn attempt_each<P: Copy>(&mut self, places: &mut [P], place: impl Fn(P) -> (usize, usize)) -> Option<L::Output> {
+    fn attempt_two(&mut self, ready: u64) -> Option<L::Output> {
+        if ready == 0 {
+            return None;
+        }
+        let both = ready == 0b11;
+        let first = if both { draw(2) } else { ready as usize >> 1 };
+        let output = self.list.attempt_at(first);
+        if output.is_some() || !both { output } else { self.list.attempt_at(1 - first) }
+    }
+
+    /// Looks at the parts that may be ready, one after the other, in an order that is drawn step by
+    /// step.
+    #[inline]
+    fn attempt_drawn(&mut self, Row { mut ready, of_arms, .. }: Row) -> Option<L::Output> {
+        let mut series = None;
+        while ready != 0 {
+            let others = ready & (ready - 1);
+            let bit = if others == 0 { ready } else { series.get_or_insert_with(Series::new).one_of(ready) };
+            ready ^= bit;
+            let part = bit.trailing_zeros() as usize;
+            let output = match of_arms {
+                true => self.list.attempt_at(part),
+                false => self.attempt_part_of_row(part),
+            };
+            if output.is_some() {
+                return output;
+            }
+        }
+        None
+    }
+
+    fn attempt_part_of_row(&mut self, mut part: usize) -> Option<L::Output> {
+        for index in 0..self.list.count() {
+            let parts = self.list.parts_of(index).count();
+            if part < parts {
+                return self.list.attempt_part_at(index, part);
+            }
+            part -= parts;
+        }
+        unreachable!("there are so many parts");
+    }
+
+    /// The same for any number of parts.
+    #[cold]
+    #[inline(never)]
+    fn attempt_many(&mut self) -> Option<L::Output> {
+        let mut places = Vec::new();
+        for index in 0..self.list.count() {
+            let parts = self.list.parts_of(index);
+            places.extend((0..parts.count()).filter(|part| parts.may_be_ready(*part)).map(|part| (index, part)));
+        }
         let mut series = Series::new();
-        for last in (0..places.len()).rev() {
-            places.swap(series.below(last + 1), last);
-            let (index, part) = place(places[last]);
+        while !places.is_empty() {
+            let (index, part) = places.swap_remove(series.below(places.len()));
             let output = self.list.attempt_part_at(index, part);
             if output.is_some() {
                 return output;
@@ -265,42 +281,32 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
 
     #[inline]
     fn attempt(&mut self) -> Option<Self::Output> {
-        let count = self.list.count();
         if self.biased {
-            return (0..count).find_map(|index| self.list.attempt_at(index));
+            return (0..self.list.count()).find_map(|index| self.list.attempt_at(index));
         }
-        let parts = self.count_parts();
-        if parts < 2 {
-            return (0..count).find_map(|index| self.list.attempt_at(index));
-        }
-        if count == 2 && parts == 2 {
-            let first = draw(2);
-            return self.list.attempt_at(first).or_else(|| self.list.attempt_at(1 - first));
-        }
-        self.attempt_in_any_order(parts)
-    }
-
-    fn parts(&self) -> usize {
-        match self.biased {
-            true => 1,
-            false => Some(self.count_parts()).filter(|parts| *parts <= SHARED).unwrap_or(1),
+        let row = self.row();
+        if row.count > Row::MOST {
+            self.attempt_many()
+        } else if row.of_arms && self.list.count() == 2 {
+            self.attempt_two(row.ready)
+        } else {
+            self.attempt_drawn(row)
         }
     }
 
     #[inline]
-    fn attempt_part(&mut self, mut part: usize) -> Option<Self::Output> {
+    fn parts(&self) -> Parts {
+        let row = self.row();
+        if self.biased { row.as_one_part() } else { row.as_parts() }
+    }
+
+    #[inline]
+    fn attempt_part(&mut self, part: usize) -> Option<Self::Output> {
         // The list comes first: the parts of a long one are not counted again and again.
-        if self.biased || self.list.count() > SHARED || self.parts() == 1 {
+        if self.biased || self.list.count() > Parts::MOST || self.parts().count() == 1 {
             return self.attempt();
         }
-        for index in 0..self.list.count() {
-            let parts = self.list.parts_of(index);
-            if part < parts {
-                return self.list.attempt_part_at(index, part);
-            }
-            part -= parts;
-        }
-        unreachable!("there are so many parts");
+        self.attempt_part_of_row(part)
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::trigger::Trigger;
+use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
 use std::array;
@@ -76,8 +77,11 @@ pub unsafe trait Arms {
     /// [`Source::attempt`] of this arm.
     fn attempt_at(&mut self, index: usize) -> Option<Self::Output>;
 
+    /// Calls `each` with [`Source::parts`] of the arms, one after the other.
+    fn each_parts(&self, each: impl FnMut(Parts));
+
     /// [`Source::parts`] of this arm.
-    fn parts_of(&self, index: usize) -> usize;
+    fn parts_of(&self, index: usize) -> Parts;
 
     /// [`Source::attempt_part`] of this arm.
     fn attempt_part_at(&mut self, index: usize, part: usize) -> Option<Self::Output>;
@@ -143,7 +147,7 @@ macro_rules! steps {
         }
 
         #[inline]
-        fn parts_of(&$self, index: usize) -> usize {
+        fn parts_of(&$self, index: usize) -> Parts {
             steps!(index: $($index => $self $($place)+.parts();)+)
         }
 
@@ -220,6 +224,11 @@ macro_rules! tuples {
                 ($($type::Slot::default(),)+)
             }
 
+            #[inline]
+            fn each_parts(&self, mut each: impl FnMut(Parts)) {
+                $(each(self.$index.parts());)+
+            }
+
             steps!(self slots: $($index => [.$index] OneOf::$type;)+);
         }
     )+};
@@ -255,6 +264,11 @@ unsafe impl<S: Source, const N: usize> Arms for [S; N] {
         array::from_fn(|_| S::Slot::default())
     }
 
+    #[inline]
+    fn each_parts(&self, each: impl FnMut(Parts)) {
+        self.iter().map(S::parts).for_each(each);
+    }
+
     steps!(self slots: index => [[index]] |output| (index, output););
 }
 
@@ -271,6 +285,11 @@ unsafe impl<S: Source> Arms for Vec<S> {
 
     fn slots(&self) -> Self::Slots {
         self.iter().map(|_| S::Slot::default()).collect()
+    }
+
+    #[inline]
+    fn each_parts(&self, each: impl FnMut(Parts)) {
+        self.iter().map(S::parts).for_each(each);
     }
 
     steps!(self slots: index => [[index]] |output| (index, output););

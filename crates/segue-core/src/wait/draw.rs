@@ -27,13 +27,18 @@ pub(crate) fn draw(bound: usize) -> usize {
     with_running(|fiber| match fiber {
         Some(fiber) => next(&fiber.draws),
         None => DRAWS.with(|series| {
-            // In a model each run is to draw the same.
-            if series.get() == 0 && !cfg!(loom) {
-                series.set(mixed(THREADS.fetch_add(1, Ordering::Relaxed).into()) as u32);
+            if series.get() == 0 {
+                series.set(first_of_thread());
             }
             next(series)
         }),
     })
+}
+
+#[cold]
+fn first_of_thread() -> u32 {
+    // In a model each run is to draw the same.
+    if cfg!(loom) { 0 } else { mixed(THREADS.fetch_add(1, Ordering::Relaxed).into()) as u32 }
 }
 
 /// Several numbers that are drawn at once: the running fiber is looked for only for the first.
@@ -46,6 +51,15 @@ impl Series {
     #[inline]
     pub(crate) fn new() -> Self {
         Self(draw(1 << 32) as u64)
+    }
+
+    /// One of these bits, of which there is one.
+    #[inline]
+    pub(crate) fn one_of(&mut self, mut bits: u64) -> u64 {
+        for _ in 0..self.below(bits.count_ones() as usize) {
+            bits &= bits - 1;
+        }
+        bits & bits.wrapping_neg()
     }
 
     /// A number below `bound`, which is at most 2^32.

@@ -14,6 +14,7 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
@@ -45,8 +46,8 @@ unsafe impl<S: Source> Source for Option<S> {
     }
 
     #[inline]
-    fn parts(&self) -> usize {
-        self.as_ref().map_or(0, S::parts)
+    fn parts(&self) -> Parts {
+        self.as_ref().map_or(Parts::NONE, S::parts)
     }
 
     #[inline]

@@ -43,7 +43,7 @@ macro_rules! steps_of {
         }
 
         #[inline]
-        fn parts(&$self) -> usize {
+        fn parts(&$self) -> $crate::wait::parts::Parts {
             $inner.parts()
         }
 

@@ -19,6 +19,7 @@ pub(crate) mod merge;
 pub(crate) mod nack;
 pub(crate) mod no_suspend;
 pub(crate) mod park;
+pub(crate) mod parts;
 pub(crate) mod queue;
 pub(crate) mod retreat;
 pub(crate) mod select;

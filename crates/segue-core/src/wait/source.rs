@@ -78,6 +78,7 @@ use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
 use crate::wait::deadline::Deadline;
 use crate::wait::holders::{BoxSource, Erased, LocalBoxSource, Map};
+use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::select::{Either, Or};
 use std::ptr;
@@ -124,15 +125,18 @@ pub unsafe trait Source {
     /// Takes the value if there is one. Never waits. Called while nothing is registered.
     fn attempt(&mut self) -> Option<Self::Output>;
 
-    /// The number of parts for looks: a choice around this source draws among the parts of all its
-    /// arms. The same throughout a look.
+    /// The parts for looks: a choice around this source draws among those parts of all its arms
+    /// that may be ready, and looks at no others. The number of parts is the same throughout a
+    /// look. A wait goes on for ever if a part that is ready is not among those.
+    ///
+    /// By default one part, which may be ready.
     #[inline]
-    fn parts(&self) -> usize {
-        1
+    fn parts(&self) -> Parts {
+        Parts::one(true)
     }
 
     /// As [`attempt`](Source::attempt), of one of its parts alone. A look in parts goes through all
-    /// of them, each once, until one yields.
+    /// of them that may be ready, each once, until one yields.
     #[inline]
     fn attempt_part(&mut self, _part: usize) -> Option<Self::Output> {
         self.attempt()

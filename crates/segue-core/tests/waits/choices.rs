@@ -53,7 +53,7 @@ fn share_of_the_first(draws: usize, ready: [&Mailbox<usize>; 2], mut choose: imp
 
 #[test]
 fn two_that_are_ready_have_the_same_chance_wherever_the_idle_ones_stand() {
-    let all: [Mailbox<usize>; 40] = std::array::from_fn(|_| Mailbox::new());
+    let all: [Mailbox<usize>; 80] = std::array::from_fn(|_| Mailbox::new());
     let fair = if cfg!(miri) { 0..=100 } else { 45..=55 };
     // Idle ones before the two, behind them, and between them.
     for [a, b] in [[10, 11], [0, 1], [3, 11]] {
@@ -63,8 +63,8 @@ fn two_that_are_ready_have_the_same_chance_wherever_the_idle_ones_stand() {
         let shares = [
             share_of_the_first(100_000, ready, || any_of(std::array::from_fn::<_, 12, _>(m)).wait().unwrap().1),
             share_of_the_first(10_000, ready, || listed(12)().attempt().unwrap().1),
-            // More than lie on the stack.
-            share_of_the_first(10_000, ready, || listed(40)().wait().unwrap().1),
+            // More than have a bit each.
+            share_of_the_first(10_000, ready, || listed(80)().wait().unwrap().1),
             share_of_the_first(10_000, ready, || {
                 let three = (m(9), m(a), m(b));
                 match any_of(three).wait().unwrap() {

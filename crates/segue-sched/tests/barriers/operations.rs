@@ -7,7 +7,7 @@ use segue_core::drivers::{not_unblocked, unblocked};
 use segue_core::scheduling::run_as_thread;
 use segue_core::unwind::contain;
 use segue_core::{
-    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, after, any_of_biased,
+    Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, after, any_of, any_of_biased,
     future_source, guard, no_suspend, registered, scope, with_current, with_nack, yield_now,
 };
 use segue_sched::blocking_here;
@@ -32,6 +32,7 @@ const OFFER: u8 = 4;
 const RETRACT: u8 = 5;
 const COMMIT: u8 = 6;
 const GIVE_BACK: u8 = 7;
+const MAYBE: u8 = 8;
 
 type Queue = WaitQueue<bool, u64>;
 
@@ -50,6 +51,11 @@ impl<const STEP: u8> Operation<bool, u64> for Acts<STEP> {
     fn attempt_unlocked(&mut self) -> Unlocked<u64> {
         step::<STEP>(UNLOCKED);
         Unlocked::Look
+    }
+
+    fn may_be_ready(&self) -> bool {
+        step::<STEP>(MAYBE);
+        true
     }
 
     fn attempt(&mut self, queue: &mut Guard<'_, bool, u64>) -> Option<u64> {
@@ -189,6 +195,10 @@ fn attempts<const STEP: u8>() -> u64 {
     acts::<STEP>(&Queue::new(true)).attempt().unwrap()
 }
 
+fn attempts_choice<const STEP: u8>() -> u64 {
+    any_of([acts::<STEP>(&Queue::new(true))]).attempt().unwrap().1
+}
+
 /// What a wait by closures has: one that acts when it looks, or else when it takes.
 fn ready_and_take(ready_acts: bool) -> (impl Fn(&u64) -> bool, impl FnMut(&mut u64) -> u64) {
     let ready = move |state: &u64| {
@@ -290,10 +300,12 @@ pub static ROWS: &[Row] = &[
     thread("Operation::commit, in a wait, on a thread", Refused(NAME), waits::<COMMIT>),
     fiber("Operation::retract, in a wait that is cancelled", Refused(NAME), is_cancelled::<RETRACT>),
     thread("Operation::retract, in a wait that is cancelled, on a thread", Refused(NAME), is_cancelled::<RETRACT>),
+    fiber("Operation::may_be_ready, in a choice", Refused(NAME), is_chosen_from::<MAYBE>),
     fiber("Operation::is_ready, in a choice", Refused(NAME), is_chosen_from::<READY>),
     fiber("Operation::place, in a choice", Refused(NAME), is_chosen_from::<PLACE>),
     fiber("Operation::offer, in a choice", Refused(NAME), is_chosen_from::<OFFER>),
     fiber("Operation::commit, in a choice", Refused(NAME), is_chosen_from::<COMMIT>),
+    thread("Operation::may_be_ready, in a choice, on a thread", Refused(NAME), is_chosen_from::<MAYBE>),
     thread("Operation::is_ready, in a choice, on a thread", Refused(NAME), is_chosen_from::<READY>),
     fiber("Operation::attempt_unlocked, in a poll", Refused(NAME), is_polled::<UNLOCKED>),
     fiber("Operation::attempt, in a poll", Refused(NAME), is_polled::<ATTEMPT>),
@@ -307,6 +319,7 @@ pub static ROWS: &[Row] = &[
     fiber("Operation::attempt_unlocked, in an attempt", Refused(NAME), attempts::<UNLOCKED>),
     fiber("Operation::attempt, in an attempt", Refused(NAME), attempts::<ATTEMPT>),
     thread("Operation::attempt, in an attempt, on a thread", Refused(NAME), attempts::<ATTEMPT>),
+    fiber("Operation::may_be_ready, in an attempt of a choice", Refused(NAME), attempts_choice::<MAYBE>),
     fiber("Waitable::map, in a wait", Refused(NAME), || {
         acts::<100>(&Queue::new(true)).map(|_| acts_then()).wait().unwrap()
     }),

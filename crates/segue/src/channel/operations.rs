@@ -84,7 +84,12 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
 
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        if self.shared.is_bare() { Unlocked::No } else { Unlocked::Look }
+        if self.may_be_ready() { Unlocked::Look } else { Unlocked::No }
+    }
+
+    #[inline]
+    fn may_be_ready(&self) -> bool {
+        !self.shared.is_bare()
     }
 
     #[inline(always)] // As a function of its own it is dearer, by a tenth of a message.
@@ -142,6 +147,11 @@ impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
         }
         self.shared.front.patience.wait(|| self.shared.is_bare());
         Unlocked::Look
+    }
+
+    #[inline]
+    fn may_be_ready(&self) -> bool {
+        !self.block.is_empty() || !self.shared.is_bare()
     }
 
     #[inline]
@@ -222,6 +232,10 @@ impl<T> Operation<State<T>, T, LISTS> for End<'_, T> {
 
     fn attempt_unlocked(&mut self) -> Unlocked<()> {
         if self.shared.is_closed() { Unlocked::Done(()) } else { Unlocked::No }
+    }
+
+    fn may_be_ready(&self) -> bool {
+        self.shared.is_closed()
     }
 
     fn attempt(&mut self, queue: &mut Locked<'_, T>) -> Option<()> {

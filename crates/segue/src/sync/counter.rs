@@ -107,6 +107,11 @@ impl Operation<(), ()> for Zero<'_> {
     }
 
     #[inline]
+    fn may_be_ready(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    #[inline]
     fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<()> {
         (self.0.get() == 0).then_some(())
     }

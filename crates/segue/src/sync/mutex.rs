@@ -345,9 +345,14 @@ impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
     fn attempt_unlocked(&mut self) -> Unlocked<MutexGuard<'a, T>> {
         match self.lock() {
             Some(guard) => Unlocked::Done(guard),
-            None if !self.told && self.mutex.raw.word.load(Ordering::Relaxed) & LOCKED != 0 => Unlocked::No,
+            None if !self.may_be_ready() => Unlocked::No,
             None => Unlocked::Look,
         }
+    }
+
+    #[inline]
+    fn may_be_ready(&self) -> bool {
+        self.told || self.mutex.raw.word.load(Ordering::Relaxed) & LOCKED == 0
     }
 
     fn attempt(&mut self, _: &mut Guard<'_, (), Standing>) -> Option<MutexGuard<'a, T>> {

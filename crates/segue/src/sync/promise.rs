@@ -159,6 +159,11 @@ impl<'a, T, R, F: Fn(&'a Shared<T>) -> R> Operation<(), ()> for Settled<'a, T, F
     }
 
     #[inline]
+    fn may_be_ready(&self) -> bool {
+        self.shared.is_settled()
+    }
+
+    #[inline]
     fn attempt(&mut self, _: &mut Guard<'_, (), ()>) -> Option<R> {
         self.look()
     }

@@ -384,11 +384,16 @@ impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRI
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
         if self.0.raw.enter(WRITE, 0) {
             Unlocked::Done(RwLockGuard { lock: self.0 })
-        } else if self.0.raw.is_held(WRITE) {
-            Unlocked::No
-        } else {
+        } else if self.may_be_ready() {
             Unlocked::Look
+        } else {
+            Unlocked::No
         }
+    }
+
+    #[inline]
+    fn may_be_ready(&self) -> bool {
+        !self.0.raw.is_held(WRITE)
     }
 
     fn attempt(&mut self, queue: &mut Queue<'_>) -> Option<Self::Output> {

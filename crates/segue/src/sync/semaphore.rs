@@ -374,8 +374,13 @@ impl<'a> Operation<(), usize> for Acquire<'a> {
         if self.semaphore.take_unlocked(self.count) {
             return Unlocked::Done(Ok(self.permit()));
         }
+        if self.may_be_ready() { Unlocked::Look } else { Unlocked::No }
+    }
+
+    #[inline]
+    fn may_be_ready(&self) -> bool {
         let word = self.semaphore.word.load(Ordering::Relaxed);
-        if word & CLOSED == 0 && word >> SHIFT < self.count { Unlocked::No } else { Unlocked::Look }
+        word & CLOSED != 0 || word >> SHIFT >= self.count
     }
 
     fn attempt(&mut self, queue: &mut Guard<'_, (), usize>) -> Option<Self::Output> {

@@ -352,3 +352,27 @@ fn crosswise_choices_over_two_rendezvous_meet() {
     mixed(12, |_| meet());
     assert!(sent.load(SeqCst) > 0 && received.load(SeqCst) > 0, "{sent:?} {received:?}");
 }
+
+/// How often, of 1,000, the first of two ready channels is taken among idle ones.
+fn share_of_the_first(all: &[(channel::Sender<usize>, Receiver<usize>)], ready: [usize; 2]) -> usize {
+    ready.map(|arm| all[arm].0.send(arm).unwrap());
+    let taken = (0..10_000).filter(|_| {
+        let (arm, value) =
+            any_of(all.iter().map(|(_, receiver)| receiver.recv_source()).collect::<Vec<_>>()).wait().unwrap();
+        assert_eq!(value, Ok(arm));
+        all[arm].0.send(arm).unwrap();
+        arm == ready[0]
+    });
+    let first = taken.count() / 10;
+    ready.map(|arm| assert_eq!(all[arm].1.try_recv(), Ok(arm)));
+    first
+}
+
+#[test]
+fn channels_that_are_ready_have_the_same_chance_wherever_idle_ones_stand() {
+    let all: Vec<_> = (0..70).map(|_| channel::bounded(1)).collect();
+    for (arms, ready) in [(12, [10, 11]), (12, [0, 1]), (12, [3, 11]), (70, [10, 69]), (70, [65, 66])] {
+        let share = share_of_the_first(&all[..arms], ready);
+        assert!((450..=550).contains(&share), "{ready:?} of {arms}: {share}");
+    }
+}

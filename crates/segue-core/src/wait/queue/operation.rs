@@ -9,6 +9,7 @@ use crate::chain::unwind::NoUnwind;
 use crate::chain::{self, barrier};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, registered};
 use std::ptr::{self, NonNull};
@@ -67,6 +68,13 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
         Unlocked::Look
+    }
+
+    /// Whether a look may find something, without the lock and without an effect. `false` is
+    /// certain, as [`Unlocked::No`] is: a choice passes this operation by.
+    #[inline]
+    fn may_be_ready(&self) -> bool {
+        true
     }
 
     /// Takes effect if possible, and serves the waiters that can go on then.
@@ -133,6 +141,12 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
             Unlocked::No => None,
             Unlocked::Look => self.operation.attempt(&mut self.queue.lock()),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_behind(&self) -> bool {
+        barrier(self.waits_for, || self.operation.may_be_ready())
     }
 
     /// The operation may be a user's.
@@ -215,6 +229,11 @@ where
     #[inline]
     fn attempt(&mut self) -> Option<O::Output> {
         if chain::top().is_null() { self.look() } else { self.look_behind() }
+    }
+
+    #[inline]
+    fn parts(&self) -> Parts {
+        Parts::one(if chain::top().is_null() { self.operation.may_be_ready() } else { self.ask_behind() })
     }
 
     /// In one hold of the lock.
