@@ -16,7 +16,8 @@
 //! ```
 //!
 //! A queue that is never longer than a block is its newest ring alone, and costs as much as that.
-//! An empty one keeps this ring (a supply two of them): [about eight kilobytes](BYTES), or room for [32 values](LEAST).
+//! An empty one keeps this ring, and a supply keeps two: each of [about eight kilobytes](BYTES), or
+//! with room for [32 values](LEAST).
 //!
 //! **Invariant**: no older ring is empty; and `newest` is empty only if there is no older one.
 
