@@ -1,11 +1,11 @@
 //! Parallel iterators that are made of others.
 //!
 //! Used through the methods of [`ParallelIterator`] and [`IndexedParallelIterator`], which say what
-//! each does. Those that keep the number of elements wrap pieces; those that need not wrap what
-//! elements are fed into.
+//! each does. Those that keep the number of elements wrap pieces; those that need not are a step
+//! before the consumer of the elements.
 
 use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, Folder, Producer, drive, lesser};
+use crate::par::plumbing::{Consumer, Folder, Producer, Step, Through, indexed, lesser};
 use std::iter;
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl<I: ParallelIterator, R: Send, F: Fn(I::Item) -> R + Sync + Send> ParallelIt
     type Item = R;
 
     fn drive<C: Consumer<R>>(&mut self, consumer: &C) -> C::Result {
-        self.base.drive(&Mapping { to: consumer, f: &self.f })
+        self.base.drive(&Through { step: Mapping(&self.f), to: consumer })
     }
 
     fn exactly(&mut self) -> Option<usize> {
@@ -110,61 +110,15 @@ impl<'f, P: Producer, R, F: Fn(P::Item) -> R + Sync> Producer for With<'f, P, F>
     }
 }
 
-/// A consumer that feeds another one with what a closure makes of the elements.
+/// Feeds what a closure makes of the elements.
 #[derive(Debug)]
-pub struct Mapping<'c, C, F> {
-    to: &'c C,
-    f: &'c F,
-}
+pub(crate) struct Mapping<'f, F>(&'f F);
 
-impl<T, R, F: Fn(T) -> R + Sync, C: Consumer<R>> Consumer<T> for Mapping<'_, C, F> {
-    type Folder<'c>
-        = MappingFolder<'c, C::Folder<'c>, F>
-    where
-        Self: 'c;
-    type Result = C::Result;
+impl<T, R, F: Fn(T) -> R + Sync> Step<T> for Mapping<'_, F> {
+    type Output = R;
 
-    fn folder(&self, at: usize) -> Self::Folder<'_> {
-        MappingFolder { to: self.to.folder(at), f: self.f }
-    }
-
-    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
-        self.to.combine(left, right)
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn at_most(&self) -> Option<usize> {
-        self.to.at_most()
-    }
-}
-
-/// See [`Mapping`].
-#[derive(Debug)]
-pub struct MappingFolder<'c, G, F> {
-    to: G,
-    f: &'c F,
-}
-
-impl<T, R, F: Fn(T) -> R, G: Folder<R>> Folder<T> for MappingFolder<'_, G, F> {
-    type Result = G::Result;
-
-    fn consume(&mut self, item: T) {
-        self.to.consume((self.f)(item));
-    }
-
-    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
-        self.to.consume_iter(items.map(self.f));
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn complete(self) -> G::Result {
-        self.to.complete()
+    fn on(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = R> {
+        items.map(self.0)
     }
 }
 
@@ -172,67 +126,18 @@ impl<I: ParallelIterator, F: Fn(&I::Item) -> bool + Sync + Send> ParallelIterato
     type Item = I::Item;
 
     fn drive<C: Consumer<I::Item>>(&mut self, consumer: &C) -> C::Result {
-        self.base.drive(&Filtering { to: consumer, f: &self.f })
+        self.base.drive(&Through { step: Filtering(&self.f), to: consumer })
     }
 }
 
-/// A consumer that feeds another one with some of the elements.
-#[derive(Debug)]
-pub struct Filtering<'c, C, F> {
-    to: &'c C,
-    f: &'c F,
-}
+/// Feeds some of the elements.
+struct Filtering<'f, F>(&'f F);
 
-impl<T, F: Fn(&T) -> bool + Sync, C: Consumer<T>> Consumer<T> for Filtering<'_, C, F> {
-    type Folder<'c>
-        = FilteringFolder<'c, C::Folder<'c>, F>
-    where
-        Self: 'c;
-    type Result = C::Result;
+impl<T, F: Fn(&T) -> bool + Sync> Step<T> for Filtering<'_, F> {
+    type Output = T;
 
-    fn folder(&self, at: usize) -> Self::Folder<'_> {
-        FilteringFolder { to: self.to.folder(at), f: self.f }
-    }
-
-    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
-        self.to.combine(left, right)
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn at_most(&self) -> Option<usize> {
-        self.to.at_most()
-    }
-}
-
-/// See [`Filtering`].
-#[derive(Debug)]
-pub struct FilteringFolder<'c, G, F> {
-    to: G,
-    f: &'c F,
-}
-
-impl<T, F: Fn(&T) -> bool, G: Folder<T>> Folder<T> for FilteringFolder<'_, G, F> {
-    type Result = G::Result;
-
-    fn consume(&mut self, item: T) {
-        if (self.f)(&item) {
-            self.to.consume(item);
-        }
-    }
-
-    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
-        self.to.consume_iter(items.filter(self.f));
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn complete(self) -> G::Result {
-        self.to.complete()
+    fn on(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        items.filter(self.0)
     }
 }
 
@@ -240,67 +145,18 @@ impl<I: ParallelIterator, R: Send, F: Fn(I::Item) -> Option<R> + Sync + Send> Pa
     type Item = R;
 
     fn drive<C: Consumer<R>>(&mut self, consumer: &C) -> C::Result {
-        self.base.drive(&FilterMapping { to: consumer, f: &self.f })
+        self.base.drive(&Through { step: FilterMapping(&self.f), to: consumer })
     }
 }
 
-/// A consumer that feeds another one with what a closure makes of some of the elements.
-#[derive(Debug)]
-pub struct FilterMapping<'c, C, F> {
-    to: &'c C,
-    f: &'c F,
-}
+/// Feeds what a closure makes of some of the elements.
+struct FilterMapping<'f, F>(&'f F);
 
-impl<T, R, F: Fn(T) -> Option<R> + Sync, C: Consumer<R>> Consumer<T> for FilterMapping<'_, C, F> {
-    type Folder<'c>
-        = FilterMappingFolder<'c, C::Folder<'c>, F>
-    where
-        Self: 'c;
-    type Result = C::Result;
+impl<T, R, F: Fn(T) -> Option<R> + Sync> Step<T> for FilterMapping<'_, F> {
+    type Output = R;
 
-    fn folder(&self, at: usize) -> Self::Folder<'_> {
-        FilterMappingFolder { to: self.to.folder(at), f: self.f }
-    }
-
-    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
-        self.to.combine(left, right)
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn at_most(&self) -> Option<usize> {
-        self.to.at_most()
-    }
-}
-
-/// See [`FilterMapping`].
-#[derive(Debug)]
-pub struct FilterMappingFolder<'c, G, F> {
-    to: G,
-    f: &'c F,
-}
-
-impl<T, R, F: Fn(T) -> Option<R>, G: Folder<R>> Folder<T> for FilterMappingFolder<'_, G, F> {
-    type Result = G::Result;
-
-    fn consume(&mut self, item: T) {
-        if let Some(item) = (self.f)(item) {
-            self.to.consume(item);
-        }
-    }
-
-    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
-        self.to.consume_iter(items.filter_map(self.f));
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
-    }
-
-    fn complete(self) -> G::Result {
-        self.to.complete()
+    fn on(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = R> {
+        items.filter_map(self.0)
     }
 }
 
@@ -366,10 +222,6 @@ pub struct FoldingFolder<'c, G, U, F> {
 impl<T, U, F: Fn(U, T) -> U, G: Folder<U>> Folder<T> for FoldingFolder<'_, G, U, F> {
     type Result = G::Result;
 
-    fn consume(&mut self, item: T) {
-        self.folded = self.folded.take().map(|folded| (self.f)(folded, item));
-    }
-
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         self.folded = self.folded.take().map(|folded| items.fold(folded, self.f));
     }
@@ -379,9 +231,7 @@ impl<T, U, F: Fn(U, T) -> U, G: Folder<U>> Folder<T> for FoldingFolder<'_, G, U,
     }
 
     fn complete(mut self) -> G::Result {
-        if let Some(folded) = self.folded {
-            self.to.consume(folded);
-        }
+        self.to.consume_iter(self.folded.into_iter());
         self.to.complete()
     }
 }
@@ -393,7 +243,7 @@ macro_rules! of_references {
             type Item = T;
 
             fn drive<C: Consumer<T>>(&mut self, consumer: &C) -> C::Result {
-                self.base.drive(&Mapping { to: consumer, f: &|element: &'t T| element.clone() })
+                self.base.drive(&Through { step: Mapping(&|element: &'t T| element.clone()), to: consumer })
             }
 
             fn exactly(&mut self) -> Option<usize> {
@@ -441,41 +291,12 @@ macro_rules! of_references {
 of_references!(Copied, Copy, copied);
 of_references!(Cloned, Clone, cloned);
 
-/// The adapters that are indexed only: their loops are over their own pieces.
-macro_rules! indexed {
-    (<$($of:ident),*> $name:ty, $item:ty) => {
-        impl<$($of: IndexedParallelIterator),*> ParallelIterator for $name {
-            type Item = $item;
-
-            fn drive<C: Consumer<$item>>(&mut self, consumer: &C) -> C::Result {
-                let bound = self.bound();
-                drive(self.pieces(), consumer, bound)
-            }
-
-            fn exactly(&mut self) -> Option<usize> {
-                self.length()
-            }
-
-            fn bound(&self) -> Option<usize> {
-                self.least_bound()
-            }
-        }
-    };
-}
-
-indexed!(<I> Enumerate<I>, (usize, I::Item));
-indexed!(<I, J> Zip<I, J>, (I::Item, J::Item));
-indexed!(<I> Chunks<I>, Vec<I::Item>);
-
-impl<I: IndexedParallelIterator> Enumerate<I> {
-    fn length(&mut self) -> Option<usize> {
-        self.base.exactly()
-    }
-
-    fn least_bound(&self) -> Option<usize> {
-        self.base.bound()
-    }
-}
+indexed!([I: IndexedParallelIterator] Enumerate<I>, (usize, I::Item),
+    |it| exactly it.base.exactly(), bound it.base.bound());
+indexed!([I: IndexedParallelIterator, J: IndexedParallelIterator] Zip<I, J>, (I::Item, J::Item),
+    |it| exactly Some(it.first.exactly()?.min(it.second.exactly()?)), bound lesser(it.first.bound(), it.second.bound()));
+indexed!([I: IndexedParallelIterator] Chunks<I>, Vec<I::Item>,
+    |it| exactly Some(it.base.exactly()?.div_ceil(it.size)), bound it.base.bound());
 
 impl<I: IndexedParallelIterator> IndexedParallelIterator for Enumerate<I> {
     type Pieces<'a>
@@ -511,16 +332,6 @@ impl<P: Producer> Producer for Enumerated<P> {
     fn into_iter(self) -> Self::Iter {
         let indices = self.at..self.at + self.base.len();
         indices.zip(self.base.into_iter())
-    }
-}
-
-impl<I: IndexedParallelIterator, J: IndexedParallelIterator> Zip<I, J> {
-    fn length(&mut self) -> Option<usize> {
-        Some(self.first.exactly()?.min(self.second.exactly()?))
-    }
-
-    fn least_bound(&self) -> Option<usize> {
-        lesser(self.first.bound(), self.second.bound())
     }
 }
 
@@ -562,16 +373,6 @@ impl<P: Producer, Q: Producer> Producer for Zipped<P, Q> {
 
     fn into_iter(self) -> Self::Iter {
         self.0.into_iter().zip(self.1.into_iter())
-    }
-}
-
-impl<I: IndexedParallelIterator> Chunks<I> {
-    fn length(&mut self) -> Option<usize> {
-        Some(self.base.exactly()?.div_ceil(self.size))
-    }
-
-    fn least_bound(&self) -> Option<usize> {
-        self.base.bound()
     }
 }
 

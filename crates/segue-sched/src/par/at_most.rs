@@ -5,7 +5,7 @@
 //! consumer.
 
 use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, lesser};
+use crate::par::plumbing::{Consumer, Step, Through, lesser};
 
 /// See [`ParallelIterator::at_most`].
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl<I: ParallelIterator> ParallelIterator for AtMost<I> {
     type Item = I::Item;
 
     fn drive<C: Consumer<I::Item>>(&mut self, consumer: &C) -> C::Result {
-        self.base.drive(&Bounded { to: consumer, elements: self.elements })
+        self.base.drive(&Through { step: Bounded(self.elements), to: consumer })
     }
 
     fn exactly(&mut self) -> Option<usize> {
@@ -42,33 +42,17 @@ impl<I: IndexedParallelIterator> IndexedParallelIterator for AtMost<I> {
     }
 }
 
-/// A consumer that says how many elements may be under way.
-#[derive(Debug)]
-pub struct Bounded<'c, C> {
-    to: &'c C,
-    elements: usize,
-}
+/// Says how many elements may be under way.
+struct Bounded(usize);
 
-impl<T, C: Consumer<T>> Consumer<T> for Bounded<'_, C> {
-    type Folder<'c>
-        = C::Folder<'c>
-    where
-        Self: 'c;
-    type Result = C::Result;
+impl<T> Step<T> for Bounded {
+    type Output = T;
 
-    fn folder(&self, at: usize) -> Self::Folder<'_> {
-        self.to.folder(at)
-    }
-
-    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
-        self.to.combine(left, right)
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full()
+    fn on(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        items
     }
 
     fn at_most(&self) -> Option<usize> {
-        lesser(Some(self.elements), self.to.at_most())
+        Some(self.0)
     }
 }

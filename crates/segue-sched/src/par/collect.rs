@@ -13,7 +13,7 @@
 #![allow(unsafe_code)] // Memory of a vector is filled in by several threads.
 
 use crate::par::iter::ParallelIterator;
-use crate::par::plumbing::{Consumer, Folder};
+use crate::par::plumbing::{Consumer, Folder, Step, Through};
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -96,12 +96,14 @@ impl<T> Folder<T> for Run<'_, T> {
     type Result = Self;
 
     #[inline]
-    fn consume(&mut self, item: T) {
-        assert!(self.len < self.room, "an indexed iterator yields as many elements as it says");
-        // SAFETY: the place is within the vector's spare memory, and is one of the piece's own,
-        // right behind those that this run has written.
-        unsafe { self.first.add(self.at + self.len).write(MaybeUninit::new(item)) };
-        self.len += 1;
+    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
+        for item in items {
+            assert!(self.len < self.room, "an indexed iterator yields as many elements as it says");
+            // SAFETY: the place is within the vector's spare memory, and is one of the piece's own,
+            // right behind those that this run has written.
+            unsafe { self.first.add(self.at + self.len).write(MaybeUninit::new(item)) };
+            self.len += 1;
+        }
     }
 
     fn complete(self) -> Self {
@@ -138,10 +140,6 @@ struct List<T>(Vec<T>);
 
 impl<T> Folder<T> for List<T> {
     type Result = Vec<Vec<T>>;
-
-    fn consume(&mut self, item: T) {
-        self.0.push(item);
-    }
 
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         self.0.extend(items);
@@ -208,75 +206,21 @@ where
     type Item = T;
 
     fn drive<C: Consumer<T>>(&mut self, consumer: &C) -> C::Result {
-        self.base.drive(&UntilError { to: consumer, error: self.error })
+        self.base.drive(&Through { step: UntilError(self.error), to: consumer })
     }
 }
 
-/// A consumer that feeds another one with the contents of the `Ok`s.
-struct UntilError<'c, C, E> {
-    to: &'c C,
-    error: &'c Error<E>,
-}
+/// Feeds the contents of the `Ok`s.
+struct UntilError<'e, E>(&'e Error<E>);
 
-impl<T, E: Send, C: Consumer<T>> Consumer<Result<T, E>> for UntilError<'_, C, E> {
-    type Folder<'c>
-        = UntilErrorFolder<'c, C::Folder<'c>, E>
-    where
-        Self: 'c;
-    type Result = C::Result;
+impl<T, E: Send> Step<Result<T, E>> for UntilError<'_, E> {
+    type Output = T;
 
-    fn folder(&self, at: usize) -> Self::Folder<'_> {
-        UntilErrorFolder { to: self.to.folder(at), error: self.error, is_over: false }
+    fn on(&self, items: impl Iterator<Item = Result<T, E>>) -> impl Iterator<Item = T> {
+        items.map_while(|item| item.map_err(|error| self.0.put(error)).ok())
     }
 
-    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
-        self.to.combine(left, right)
-    }
-
-    fn is_full(&self) -> bool {
-        self.to.is_full() || self.error.is_there.load(Relaxed)
-    }
-
-    fn at_most(&self) -> Option<usize> {
-        self.to.at_most()
-    }
-}
-
-/// See [`UntilError`].
-struct UntilErrorFolder<'c, G, E> {
-    to: G,
-    error: &'c Error<E>,
-    is_over: bool,
-}
-
-impl<T, E, G: Folder<T>> Folder<Result<T, E>> for UntilErrorFolder<'_, G, E> {
-    type Result = G::Result;
-
-    fn consume(&mut self, item: Result<T, E>) {
-        self.consume_iter(std::iter::once(item));
-    }
-
-    fn consume_iter(&mut self, items: impl Iterator<Item = Result<T, E>>) {
-        if self.is_over {
-            return;
-        }
-        let (error, is_over) = (self.error, &mut self.is_over);
-        let ok = |item| match item {
-            Ok(item) => Some(item),
-            Err(it) => {
-                *is_over = true;
-                error.put(it);
-                None
-            }
-        };
-        self.to.consume_iter(items.map_while(ok));
-    }
-
-    fn is_full(&self) -> bool {
-        self.is_over || self.to.is_full()
-    }
-
-    fn complete(self) -> G::Result {
-        self.to.complete()
+    fn is_over(&self) -> bool {
+        self.0.is_there.load(Relaxed)
     }
 }

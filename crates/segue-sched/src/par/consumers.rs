@@ -31,10 +31,6 @@ pub struct EachFolder<'f, F>(&'f F);
 impl<T, F: Fn(T)> Folder<T> for EachFolder<'_, F> {
     type Result = ();
 
-    fn consume(&mut self, item: T) {
-        (self.0)(item);
-    }
-
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         items.for_each(self.0);
     }
@@ -81,10 +77,6 @@ pub struct ReduceFolder<'f, U, F> {
 
 impl<T, U, F: Fn(U, T) -> U> Folder<T> for ReduceFolder<'_, U, F> {
     type Result = U;
-
-    fn consume(&mut self, item: T) {
-        self.value = self.value.take().map(|value| (self.fold)(value, item));
-    }
 
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         self.value = self.value.take().map(|value| items.fold(value, self.fold));
@@ -157,10 +149,6 @@ pub struct TotalFolder<S, A>(Option<S>, PhantomData<fn() -> A>);
 
 impl<T, S, A: Adds<T, S>> Folder<T> for TotalFolder<S, A> {
     type Result = S;
-
-    fn consume(&mut self, item: T) {
-        self.consume_iter(std::iter::once(item));
-    }
 
     fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
         let more = A::all(items);

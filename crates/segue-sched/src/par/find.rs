@@ -46,13 +46,6 @@ pub struct FindFolder<'c, T, F> {
 impl<T, F: Fn(&T) -> bool> Folder<T> for FindFolder<'_, T, F> {
     type Result = Option<T>;
 
-    fn consume(&mut self, item: T) {
-        if self.it.is_none() && (self.is_it)(&item) {
-            self.it = Some(item);
-            self.found.store(true, Relaxed);
-        }
-    }
-
     fn consume_iter(&mut self, mut items: impl Iterator<Item = T>) {
         if self.it.is_none() {
             self.it = items.find(self.is_it);

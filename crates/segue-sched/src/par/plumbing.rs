@@ -89,18 +89,8 @@ pub trait Folder<T>: Sized {
     /// Their result.
     type Result;
 
-    /// Feeds one.
-    fn consume(&mut self, item: T);
-
-    /// Feeds several, or fewer once full.
-    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
-        for item in items {
-            self.consume(item);
-            if self.is_full() {
-                break;
-            }
-        }
-    }
+    /// Feeds elements, or fewer once full.
+    fn consume_iter(&mut self, items: impl Iterator<Item = T>);
 
     /// Whether the folder needs no more.
     fn is_full(&self) -> bool {
@@ -110,6 +100,99 @@ pub trait Folder<T>: Sized {
     /// The end of the piece.
     fn complete(self) -> Self::Result;
 }
+
+/// The work of an adapter on elements that are on their way to a consumer.
+pub(crate) trait Step<T>: Sync {
+    /// The elements that the consumer is fed with.
+    type Output;
+
+    /// The elements behind this step.
+    fn on(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = Self::Output>;
+
+    /// Whether the step lets no more elements through.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// The number of elements that may be under way at once, if this step bounds that.
+    fn at_most(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// A consumer that feeds another one through a step; and a folder likewise.
+pub(crate) struct Through<S, C> {
+    pub(crate) step: S,
+    pub(crate) to: C,
+}
+
+impl<T, S: Step<T>, C: Consumer<S::Output>> Consumer<T> for Through<S, &C> {
+    type Folder<'c>
+        = Through<&'c S, C::Folder<'c>>
+    where
+        Self: 'c;
+    type Result = C::Result;
+
+    fn folder(&self, at: usize) -> Self::Folder<'_> {
+        Through { step: &self.step, to: self.to.folder(at) }
+    }
+
+    fn combine(&self, left: C::Result, right: C::Result) -> C::Result {
+        self.to.combine(left, right)
+    }
+
+    fn is_full(&self) -> bool {
+        self.step.is_over() || self.to.is_full()
+    }
+
+    fn at_most(&self) -> Option<usize> {
+        lesser(self.step.at_most(), self.to.at_most())
+    }
+}
+
+impl<T, S: Step<T>, G: Folder<S::Output>> Folder<T> for Through<&S, G> {
+    type Result = G::Result;
+
+    fn consume_iter(&mut self, items: impl Iterator<Item = T>) {
+        self.to.consume_iter(self.step.on(items));
+    }
+
+    fn is_full(&self) -> bool {
+        self.step.is_over() || self.to.is_full()
+    }
+
+    fn complete(self) -> G::Result {
+        self.to.complete()
+    }
+}
+
+/// The iterators that loop over pieces of their own.
+macro_rules! indexed {
+    ([$($of:tt)*] $name:ty, $item:ty, |$it:ident| exactly $exactly:expr $(, bound $bound:expr)?) => {
+        impl<$($of)*> $crate::par::iter::ParallelIterator for $name {
+            type Item = $item;
+
+            fn drive<C: $crate::par::plumbing::Consumer<$item>>(&mut self, consumer: &C) -> C::Result {
+                let bound = self.bound();
+                $crate::par::plumbing::drive(self.pieces(), consumer, bound)
+            }
+
+            fn exactly(&mut self) -> Option<usize> {
+                let $it = self;
+                $exactly
+            }
+
+            $(
+                fn bound(&self) -> Option<usize> {
+                    let $it = self;
+                    $bound
+                }
+            )?
+        }
+    };
+}
+
+pub(crate) use indexed;
 
 /// How long a block is to take.
 const BLOCK: Duration = Duration::from_micros(20);
@@ -274,7 +357,7 @@ where
         match (taken, others) {
             (Some(Rest::Done(second)), _) => return all.consumer.combine(folder.complete(), second),
             (Some(Rest::Kept(others)), _) | (None, Some(others)) => rest = others,
-            (None, None) => unreachable!("who has not taken it has left it"),
+            (None, None) => unreachable!("the other half was taken, or was left"),
         }
         at += size;
         grain.has_run();

@@ -4,7 +4,7 @@
 
 use crate::par::convert::IntoParallelIterator;
 use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, Producer, drive};
+use crate::par::plumbing::{Producer, indexed};
 use std::ops::{Range, RangeInclusive};
 
 /// The parallel iterator over a range of integers, `R`: `into_par_iter` makes it.
@@ -18,17 +18,7 @@ pub trait Countable: Producer + Clone {
     fn is_countable(&self) -> bool;
 }
 
-impl<R: Countable<Item: Send>> ParallelIterator for RangeIter<R> {
-    type Item = R::Item;
-
-    fn drive<C: Consumer<R::Item>>(&mut self, consumer: &C) -> C::Result {
-        drive(self.pieces(), consumer, None)
-    }
-
-    fn exactly(&mut self) -> Option<usize> {
-        Some(self.0.len())
-    }
-}
+indexed!([R: Countable<Item: Send>] RangeIter<R>, R::Item, |it| exactly Some(it.0.len()));
 
 impl<R: Countable<Item: Send>> IndexedParallelIterator for RangeIter<R> {
     type Pieces<'a>

@@ -3,8 +3,8 @@
 //! Used by `par_iter`, `par_iter_mut`, `par_chunks` and `par_chunks_mut`.
 
 use crate::par::convert::IntoParallelIterator;
-use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, Producer, drive};
+use crate::par::iter::IndexedParallelIterator;
+use crate::par::plumbing::{Producer, indexed};
 use crate::par::{scan, sort};
 use std::cmp::Ordering;
 use std::slice;
@@ -17,17 +17,8 @@ macro_rules! source {
         #[must_use = "a parallel iterator does nothing before it is consumed"]
         pub struct $name<'s, T>(Option<$piece>);
 
-        impl<'s, T: $bound> ParallelIterator for $name<'s, T> {
-            type Item = $item;
-
-            fn drive<C: Consumer<$item>>(&mut self, consumer: &C) -> C::Result {
-                drive(self.pieces(), consumer, None)
-            }
-
-            fn exactly(&mut self) -> Option<usize> {
-                Some(self.0.as_ref().map_or(0, Producer::len))
-            }
-        }
+        indexed!(['s, T: $bound] $name<'s, T>, $item,
+            |it| exactly Some(it.0.as_ref().map_or(0, Producer::len)));
 
         impl<'s, T: $bound> IndexedParallelIterator for $name<'s, T> {
             type Pieces<'a>

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)] // Elements are moved out of a vector's memory.
 
 use crate::par::convert::IntoParallelIterator;
-use crate::par::iter::{IndexedParallelIterator, ParallelIterator};
-use crate::par::plumbing::{Consumer, Producer, drive};
+use crate::par::iter::IndexedParallelIterator;
+use crate::par::plumbing::{Producer, indexed};
 use std::mem::{self, MaybeUninit};
 use std::{ptr, slice};
 
@@ -85,17 +85,7 @@ impl<T> Iterator for OwnedIter<'_, T> {
     }
 }
 
-impl<T: Send> ParallelIterator for IntoIter<T> {
-    type Item = T;
-
-    fn drive<C: Consumer<T>>(&mut self, consumer: &C) -> C::Result {
-        drive(self.pieces(), consumer, None)
-    }
-
-    fn exactly(&mut self) -> Option<usize> {
-        Some(self.0.len())
-    }
-}
+indexed!([T: Send] IntoIter<T>, T, |it| exactly Some(it.0.len()));
 
 impl<T: Send> IndexedParallelIterator for IntoIter<T> {
     type Pieces<'a>
