@@ -77,6 +77,7 @@ compile_error!("segue-io runs on Unix: Linux through epoll, the others through k
 
 mod apart;
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+#[path = "../tests/units/denied.rs"]
 mod denied;
 mod descriptor;
 mod driver;

@@ -141,17 +141,5 @@ pub fn park_timeout_ms(ms: u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_late_unpark_leaves_nothing() {
-        for _ in 0..3 {
-            let own = segue::spawn(current).join().unwrap();
-            let left = Arc::downgrade(&own.0);
-            own.unpark();
-            drop(own);
-            assert_eq!(left.strong_count(), 0, "the fiber has ended");
-        }
-    }
-}
+#[path = "../../tests/units/current.rs"]
+mod tests;

@@ -1,7 +1,5 @@
 //! Tests of rings that the kernel denies an opcode, or that give a request back: sockets and files
-//! go on without.
-//!
-//! They stand at the root since they look into the ring from above everything that flies in it.
+//! go on without. Part of `lib.rs`: they look into the ring from above everything that flies in it.
 
 use crate::ring::{RESTRICTED, here};
 use crate::{Backend, DriverPark, fs, net};
