@@ -31,7 +31,7 @@ use crate::driver::op::{self, Op};
 use crate::driver::ready::{Ready, now_or_never};
 use crate::driver::run::{run, source};
 use crate::driver::socket::Socket;
-use crate::system::sys::poll_now;
+use crate::system::sys::{poll_now, says};
 use crate::system::whole::{self, as_fd};
 use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags};
@@ -257,7 +257,7 @@ whole::reads!([] & Descriptor, |it| (**it));
 
 /// Whether the kernel has no call for this descriptor that does not block.
 fn is_unknown(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
+    says(error, &[Errno::OPNOTSUPP])
 }
 
 /// A description of our own of the same thing, which does not block: of a pipe or a terminal. Of

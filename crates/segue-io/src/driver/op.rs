@@ -12,7 +12,7 @@ use super::readiness::Half;
 use super::socket::Socket;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::ring::{Answer, Request};
-use crate::system::sys;
+use crate::system::sys::{self, says};
 use rustix::io::Errno;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -138,7 +138,7 @@ impl Op for Connect<'_> {
             return match io.connect(self.to) {
                 // Interrupted or not, the connect goes on by itself.
                 Err(error) if is_in_progress(&error) => Err(io::ErrorKind::WouldBlock.into()),
-                Err(error) if begun == Begun::Perhaps && is(&error, Errno::ISCONN) => Ok(()),
+                Err(error) if begun == Begun::Perhaps && says(&error, &[Errno::ISCONN]) => Ok(()),
                 done => done,
             };
         }
@@ -160,13 +160,8 @@ impl Op for Connect<'_> {
     );
 }
 
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
-}
-
 fn is_in_progress(error: &io::Error) -> bool {
-    is(error, Errno::INPROGRESS)
-        || is(error, Errno::ALREADY)
+    says(error, &[Errno::INPROGRESS, Errno::ALREADY])
         || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

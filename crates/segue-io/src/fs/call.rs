@@ -31,7 +31,6 @@
 
 use crate::driver::workers::is_orphan;
 use crate::ring::{self, Answer, Flown, Request};
-use rustix::io::Errno;
 use segue_core::WaitsFor;
 use std::io;
 
@@ -103,11 +102,6 @@ fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
 }
 
 /// Makes a call that may block, again after each interruption by a signal.
-pub(super) fn until_done<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return Ok(done?),
-        }
-    }
+pub(super) fn until_done<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    Ok(rustix::io::retry_on_intr(call)?)
 }

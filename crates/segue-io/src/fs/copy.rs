@@ -9,10 +9,11 @@ use super::calls::c_path;
 use super::elsewhere;
 use super::in_memory::Kind;
 use super::options::open;
-use crate::apart::{self};
+use crate::apart;
+use crate::system::sys::says;
 use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod};
 use rustix::io::Errno;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,9 +84,7 @@ fn pieces(
 
 /// Whether the kernel does not copy between these two.
 fn is_refusal(error: &io::Error) -> bool {
-    let refusals =
-        [Errno::NOSYS, Errno::XDEV, Errno::INVAL, Errno::PERM, Errno::OPNOTSUPP, Errno::BADF, Errno::OVERFLOW];
-    refusals.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    says(error, &[Errno::NOSYS, Errno::XDEV, Errno::INVAL, Errno::PERM, Errno::OPNOTSUPP, Errno::BADF, Errno::OVERFLOW])
 }
 
 /// Reads and writes, for a thread that may block.
@@ -111,16 +110,6 @@ fn by_hand(reader: BorrowedFd<'_>, writer: BorrowedFd<'_>) -> io::Result<u64> {
 
 /// Reads and writes, each in the way of its file.
 #[track_caller]
-fn by_turns(mut reader: impl Read, mut writer: impl Write) -> io::Result<u64> {
-    let mut buffer = vec![0; BUFFER];
-    let mut copied = 0;
-    loop {
-        match reader.read(&mut buffer)? {
-            0 => return Ok(copied),
-            count => {
-                writer.write_all(&buffer[..count])?;
-                copied += count as u64;
-            }
-        }
-    }
+fn by_turns(reader: impl Read, mut writer: impl Write) -> io::Result<u64> {
+    io::copy(&mut BufReader::with_capacity(BUFFER, reader), &mut writer)
 }

@@ -19,6 +19,7 @@ use super::elsewhere::stat_entry;
 use super::in_memory::{Trust, directory_of, noting_sleep, open_now, stat_now};
 use super::metadata::{FileType, Metadata};
 use crate::apart::{self, Patience};
+use crate::system::sys::says;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
 use segue_core::drivers::charge;
 use std::ffi::{CStr, OsStr, OsString};
@@ -104,7 +105,7 @@ fn first(name: &CStr, path: &Path) -> io::Result<Batch> {
     if let Some((within, name)) = directory_of(name) {
         match run(First { within: within.as_fd(), name, path }) {
             // Something is mounted there, or a link leads elsewhere.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {}
+            Err(error) if says(&error, &[rustix::io::Errno::XDEV]) => {}
             read => return read,
         }
     }

@@ -28,7 +28,7 @@ use crate::apart::{self, Patience};
 use crate::descriptor::bytes::Descriptor;
 use crate::descriptor::ops::Manner;
 use crate::system::pauses::Pauses;
-use crate::system::sys::poll_now;
+use crate::system::sys::{poll_now, says};
 use rustix::event::PollFlags;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -235,16 +235,12 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: u32) -> io::Result<File> {
                 rustix::io::ioctl_fionbio(file.borrowed(), false)?;
                 return Ok(file);
             }
-            Err(error) if says(&error, Errno::AGAIN) => "the end of a lease of a file",
-            Err(error) if says(&error, Errno::NXIO) && is_pipe_at(path)? => OTHER_END,
+            Err(error) if says(&error, &[Errno::AGAIN]) => "the end of a lease of a file",
+            Err(error) if says(&error, &[Errno::NXIO]) && is_pipe_at(path)? => OTHER_END,
             Err(error) => return Err(error),
         };
         pauses.wait(None, WaitsFor::new(other_party))?;
     }
-}
-
-fn says(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 /// Opens by a call that does not wait for another party, as far as anybody knows.
@@ -262,7 +258,7 @@ fn open_anywhere(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> 
         match run(Open::new(directory.as_fd(), name, flags, mode)) {
             // Something is mounted there, or a link leads elsewhere; or this is the older call that
             // knows these flags.
-            Err(error) if says(&error, Errno::XDEV) || says(&error, Errno::INVAL) => {}
+            Err(error) if says(&error, &[Errno::XDEV, Errno::INVAL]) => {}
             opened => return opened,
         }
     }

@@ -7,7 +7,8 @@ use super::file::File;
 use super::in_memory::directory_of;
 use super::options::{OpenOptions, open};
 use super::path::{remove_file, rename};
-use crate::apart::{self};
+use crate::apart;
+use crate::system::sys::says;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::hash::{BuildHasher, RandomState};
@@ -62,8 +63,7 @@ pub fn temp_file_in(dir: impl AsRef<Path>) -> io::Result<File> {
 }
 
 fn is_unknown(error: &io::Error) -> bool {
-    let unknown = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS];
-    unknown.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    says(error, &[Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS])
 }
 
 /// A file whose name is removed before anybody gets it.

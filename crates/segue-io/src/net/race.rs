@@ -32,6 +32,7 @@
 //! The RFC begins to connect when the first family has been resolved. Here a host's addresses come
 //! at once, in the resolver's order, which the system makes by RFC 6724.
 
+use crate::system::sys::says;
 use segue_core::{Cancelled, Either, Merge, Source, at, now};
 use std::io;
 use std::net::SocketAddr;
@@ -139,7 +140,7 @@ impl Tries {
 /// of a host that has refused the other.
 fn is_telling(error: &io::Error) -> bool {
     !matches!(error.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable)
-        && error.raw_os_error() != Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+        && !says(error, &[rustix::io::Errno::AFNOSUPPORT])
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! signal handling.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrAny,
@@ -18,6 +19,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, Range};
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Whether an error is one of these of the kernel.
+pub(crate) fn says(error: &io::Error, errnos: &[Errno]) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| errnos.contains(&errno))
+}
 
 /// The kernel's error of a descriptor at this moment.
 pub(crate) fn poll_now(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
