@@ -1,15 +1,16 @@
-//! A source that only the kernel makes ready, as drivers of I/O have them.
+//! Sources of drivers: one that only the kernel makes ready, and one that holds something while it
+//! is registered.
 //!
-//! Made by [`from_kernel`] for every source of `segue-io`.
+//! [`from_kernel`] makes every source of `segue-io`; [`while_registered`] the edges in them.
 //!
-//! This source is a guard, with two things besides. Its subject is known before its first look: a
-//! choice asks for that at the making. And while it is registered, that counts as a wait for the
-//! kernel (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is open to
-//! the world lets its clock go with the real one, and no deadline beside it passes at once.
+//! A source of the kernel is a guard, so that its subject is known before its first look: a choice
+//! asks for that at the making. And while it is registered, that counts as a wait for the kernel
+//! (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is open to the
+//! world lets its clock go with the real one, and no deadline beside it passes at once.
 //!
-//! The count lies in the slot: it begins when the registration has, and ends with it, by the step
-//! that ends the registration, or by the drop of the slot where a wait begins anew. The count runs
-//! no foreign code and does not unwind, so the protocol need not know.
+//! The held value lies in the slot: it is made just before the registration, and ends with that, by
+//! the step that ends the registration, or by the drop of the slot where a wait begins anew. The
+//! value runs no foreign code and does not unwind, so the protocol need not know.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use crate::contract::fiber::WaitsFor;
@@ -20,14 +21,10 @@ use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 
 /// A source that only the kernel makes ready. Made by [`from_kernel`].
-#[derive(Debug)]
-pub struct FromKernel<S, F> {
-    guarded: Guarded<S, F>,
-    waits_for: WaitsFor,
-}
+pub type FromKernel<S, F> = WhileRegistered<Guarded<S, F>, fn(&Trigger) -> KernelWait>;
 
 /// The source that `make` makes when a wait begins, as by [`guard`](crate::guard); the kernel makes
-/// that source ready, through a driver. Reports say `waits_for`.
+/// that source ready, through a driver. Until `make` was called, reports say `waits_for`.
 ///
 /// A registration is a [`kernel_wait`](crate::drivers::kernel_wait) of the fiber that has looked.
 ///
@@ -49,67 +46,110 @@ pub struct FromKernel<S, F> {
 /// assert_eq!(edge.wait(), Ok(()));
 /// ```
 pub fn from_kernel<S: Source, F: FnMut() -> S>(waits_for: WaitsFor, make: F) -> Waitable<FromKernel<S, F>> {
-    Waitable::new(FromKernel { guarded: Guarded::new(make, waits_for), waits_for })
+    // SAFETY: the count does not unwind, at its beginning or its end. In another thread its end
+    // changes the simulation's part, which is atomic, and a saturating cell of the fiber that runs
+    // there, which only reports read.
+    unsafe { while_registered(Guarded::new(make, waits_for), |_| kernel_wait()) }
 }
 
-/// The slot of the source that was made, and the count while that is registered.
-#[derive(Debug, Default)]
-pub struct KernelSlot<T> {
+/// A source that holds something while it is registered. Made by [`while_registered`].
+#[derive(Debug)]
+pub struct WhileRegistered<S, F> {
+    source: S,
+    begin: F,
+}
+
+/// `source`, which holds the value of `begin` while it is registered with the trigger that `begin`
+/// is given.
+///
+/// # Safety
+/// Neither `begin` nor the drop of its value unwinds, waits or runs foreign code. If the source is
+/// `Send`, the value may be dropped by another thread.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::drivers::{charge, while_registered};
+/// use segue_core::{WaitQueue, WaitsFor};
+///
+/// let edges: WaitQueue<u64> = WaitQueue::new(1);
+/// let edge = edges.source(WaitsFor::new("an edge"), |edges| *edges > 0, |edges| *edges -= 1);
+/// // SAFETY: a charge is a change of a number, and its value is nothing.
+/// let charged = unsafe { while_registered(edge, |_| charge(1)) };
+/// assert_eq!(charged.wait(), Ok(()));
+/// ```
+pub unsafe fn while_registered<S, F, G>(source: S, begin: F) -> Waitable<WhileRegistered<S, F>>
+where
+    S: Source,
+    F: FnMut(&Trigger) -> G,
+{
+    Waitable::new(WhileRegistered { source, begin })
+}
+
+/// The slot of the source, and the value that is held.
+#[derive(Debug)]
+pub struct Holding<T, G> {
     slot: T,
-    counts: Option<KernelWait>,
+    held: Option<G>,
 }
 
-// SAFETY: every step is that of the guard, with its own slot. A source that is `Send` may go to
-// another thread together with its slot, and the count in the slot may end there: the simulation's
-// part of the count is atomic, and the other part is a saturating cell of the fiber that runs on
-// that thread, which only reports read.
-unsafe impl<S: Source, F: FnMut() -> S> Source for FromKernel<S, F> {
+impl<T: Default, G> Default for Holding<T, G> {
+    fn default() -> Self {
+        Self { slot: T::default(), held: None }
+    }
+}
+
+// SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The
+// value begins before the source is registered, and ends when that has been withdrawn or taken: by
+// the promise of `while_registered` both are invisible to the protocol, and may be in another
+// thread.
+unsafe impl<S: Source, G, F: FnMut(&Trigger) -> G> Source for WhileRegistered<S, F> {
     type Output = S::Output;
-    type Slot = KernelSlot<S::Slot>;
+    type Slot = Holding<S::Slot, G>;
 
     fn waits_for(&self) -> WaitsFor {
-        self.waits_for
+        self.source.waits_for()
     }
 
     fn arms(&self) -> usize {
-        self.guarded.arms()
+        self.source.arms()
     }
 
     fn address(&self, least: usize) -> Option<usize> {
-        self.guarded.address(least)
+        self.source.address(least)
     }
 
+    #[inline]
     fn attempt(&mut self) -> Option<S::Output> {
-        self.guarded.attempt()
+        self.source.attempt()
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {
         // SAFETY: as the caller promises.
-        unsafe { self.guarded.prepare(&mut slot.slot) }
+        unsafe { self.source.prepare(&mut slot.slot) }
     }
 
     unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        slot.held = Some((self.begin)(trigger));
         // SAFETY: as the caller promises.
-        unsafe { self.guarded.register(&mut slot.slot, trigger, arm)? };
-        slot.counts = Some(kernel_wait());
-        Ok(())
+        unsafe { self.source.register(&mut slot.slot, trigger, arm) }
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {
-        slot.counts = None;
+        slot.held = None;
         // SAFETY: as the caller promises.
-        unsafe { self.guarded.withdraw(&mut slot.slot) }
+        unsafe { self.source.withdraw(&mut slot.slot) }
     }
 
     unsafe fn commit(&mut self, slot: &mut Self::Slot, arm: usize) -> Option<S::Output> {
-        slot.counts = None;
+        slot.held = None;
         // SAFETY: as the caller promises.
-        unsafe { self.guarded.commit(&mut slot.slot, arm) }
+        unsafe { self.source.commit(&mut slot.slot, arm) }
     }
 
     unsafe fn give_back(&mut self, slot: &mut Self::Slot, arm: usize) {
-        slot.counts = None;
+        slot.held = None;
         // SAFETY: as the caller promises.
-        unsafe { self.guarded.give_back(&mut slot.slot, arm) }
+        unsafe { self.source.give_back(&mut slot.slot, arm) }
     }
 }

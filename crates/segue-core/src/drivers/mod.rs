@@ -11,7 +11,7 @@ pub(crate) mod unblocked;
 pub use crate::timers::{LATE, Look, look_at};
 pub use crate::tree::context::can_be_cancelled;
 pub use charge::charge;
-pub use from_kernel::{FromKernel, KernelSlot, from_kernel};
+pub use from_kernel::{FromKernel, Holding, WhileRegistered, from_kernel, while_registered};
 pub use kernel_wait::{KernelWait, kernel_wait};
 pub use lazy_timer::{LazyTimer, Limit, TimeLimited};
 pub use unblocked::{is_unblocked, not_unblocked, unblocked};

@@ -33,7 +33,7 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
-use crate::wait::holders::steps_of;
+use crate::wait::holders::{slot_of, steps_of};
 use crate::wait::queue::{Node, Shared, WaitQueue};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
@@ -139,14 +139,5 @@ unsafe impl<F: Future> Source for Polled<F> {
     type Slot = Node<()>;
 
     steps_of!(self => self.woken, slot => slot, |()| self.poll());
-
-    unsafe fn prepare(&mut self, slot: &mut Node<()>) {
-        // SAFETY: as the caller promises.
-        unsafe { self.woken.prepare(slot) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut Node<()>) {
-        // SAFETY: as the caller promises.
-        unsafe { self.woken.withdraw(slot) }
-    }
+    slot_of!(self => self.woken);
 }

@@ -220,11 +220,6 @@ unsafe impl<S: Source, F: FnMut() -> S> Source for Guarded<S, F> {
         self.yielded(output)
     }
 
-    unsafe fn prepare(&mut self, slot: &mut S::Slot) {
-        // SAFETY: as the caller promises.
-        unsafe { self.made.prepare(slot) }
-    }
-
     #[inline]
     unsafe fn start(
         &mut self,
@@ -237,37 +232,14 @@ unsafe impl<S: Source, F: FnMut() -> S> Source for Guarded<S, F> {
         Ok(self.yielded(begun))
     }
 
-    unsafe fn register(&mut self, slot: &mut S::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises.
-        unsafe { self.made.register(slot, trigger, arm) }
-    }
-
-    unsafe fn register_at(
-        &mut self,
-        address: usize,
-        slot: &mut S::Slot,
-        trigger: &Trigger,
-        arm: usize,
-    ) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises.
-        unsafe { self.made.register_at(address, slot, trigger, arm) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut S::Slot) {
-        // SAFETY: as the caller promises.
-        unsafe { self.made.withdraw(slot) }
-    }
-
     unsafe fn commit(&mut self, slot: &mut S::Slot, arm: usize) -> Option<S::Output> {
         // SAFETY: as the caller promises.
         let output = unsafe { self.made.commit(slot, arm) };
         self.yielded(output)
     }
 
-    unsafe fn give_back(&mut self, slot: &mut S::Slot, arm: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { self.made.give_back(slot, arm) }
-    }
+    slot_of!(self => self.made);
+    registration_of!(self => self.made, slot => slot);
 }
 
 impl<S: std::fmt::Debug, F> std::fmt::Debug for Guarded<S, F> {

@@ -19,6 +19,48 @@ use std::convert::identity;
 use std::marker::PhantomData;
 use std::ptr;
 
+/// Passes the steps of `self` that begin a registration, or give up what was taken, on to `inner`,
+/// with the slot that `slot` makes of the given one.
+macro_rules! registration_of {
+    ($self:ident => $inner:expr, $given:ident => $slot:expr) => {
+        unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.register($slot, trigger, arm) }
+        }
+
+        unsafe fn register_at(
+            &mut $self,
+            address: usize,
+            $given: &mut Self::Slot,
+            trigger: &Trigger,
+            arm: usize,
+        ) -> Result<(), Retreat> {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.register_at(address, $slot, trigger, arm) }
+        }
+
+        unsafe fn give_back(&mut $self, $given: &mut Self::Slot, arm: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.give_back($slot, arm) }
+        }
+    };
+}
+
+/// Passes the steps of `self` that make and leave a slot on to `inner`, which has the same slot.
+macro_rules! slot_of {
+    ($self:ident => $inner:expr) => {
+        unsafe fn prepare(&mut $self, slot: &mut Self::Slot) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.prepare(slot) }
+        }
+
+        unsafe fn withdraw(&mut $self, slot: &mut Self::Slot) {
+            // SAFETY: as the caller promises.
+            unsafe { $inner.withdraw(slot) }
+        }
+    };
+}
+
 /// Passes every step of `self` on to `inner`, with the slot that `slot` makes of the given one, and
 /// yields the result of `then` on the output, if there is one.
 macro_rules! steps_of {
@@ -52,31 +94,12 @@ macro_rules! steps_of {
             $inner.attempt_part(part).and_then($then)
         }
 
-        unsafe fn register(&mut $self, $given: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-            // SAFETY: as the caller promises.
-            unsafe { $inner.register($slot, trigger, arm) }
-        }
-
-        unsafe fn register_at(
-            &mut $self,
-            address: usize,
-            $given: &mut Self::Slot,
-            trigger: &Trigger,
-            arm: usize,
-        ) -> Result<(), Retreat> {
-            // SAFETY: as the caller promises.
-            unsafe { $inner.register_at(address, $slot, trigger, arm) }
-        }
+        $crate::wait::holders::registration_of!($self => $inner, $given => $slot);
 
         #[inline]
         unsafe fn commit(&mut $self, $given: &mut Self::Slot, arm: usize) -> Option<Self::Output> {
             // SAFETY: as the caller promises.
             unsafe { $inner.commit($slot, arm) }.and_then($then)
-        }
-
-        unsafe fn give_back(&mut $self, $given: &mut Self::Slot, arm: usize) {
-            // SAFETY: as the caller promises.
-            unsafe { $inner.give_back($slot, arm) }
         }
     };
 }
@@ -85,12 +108,9 @@ macro_rules! steps_of {
 /// makes something of each output.
 macro_rules! steps_of_the_same_slot {
     ($self:ident => $inner:expr, $then:expr) => {
-        steps_of!($self => $inner, slot => slot, |output| Some(($then)(output)));
+        $crate::wait::holders::steps_of!($self => $inner, slot => slot, |output| Some(($then)(output)));
 
-        unsafe fn prepare(&mut $self, slot: &mut Self::Slot) {
-            // SAFETY: as the caller promises.
-            unsafe { $inner.prepare(slot) }
-        }
+        $crate::wait::holders::slot_of!($self => $inner);
 
         #[inline]
         unsafe fn start(
@@ -103,15 +123,10 @@ macro_rules! steps_of_the_same_slot {
             let begun = unsafe { $inner.start(slot, trigger, arm)? };
             Ok(begun.map($then))
         }
-
-        unsafe fn withdraw(&mut $self, slot: &mut Self::Slot) {
-            // SAFETY: as the caller promises.
-            unsafe { $inner.withdraw(slot) }
-        }
     };
 }
 
-pub(super) use {steps_of, steps_of_the_same_slot};
+pub(super) use {registration_of, slot_of, steps_of, steps_of_the_same_slot};
 
 // SAFETY: every step is that of the source that is lent.
 unsafe impl<S: Source + ?Sized> Source for &mut S {

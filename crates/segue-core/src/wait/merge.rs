@@ -53,7 +53,7 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
-use crate::wait::holders::steps_of;
+use crate::wait::holders::{slot_of, steps_of};
 use crate::wait::queue::{Guard, Node, Operation, Unlocked, WaitQueue, Waiting};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, retreated};
@@ -569,16 +569,7 @@ unsafe impl<S: Source> Source for Next<'_, S> {
     type Slot = Node<()>;
 
     steps_of!(self => self.listed(), slot => slot, |()| self.look());
-
-    unsafe fn prepare(&mut self, slot: &mut Node<()>) {
-        // SAFETY: as the caller promises.
-        unsafe { self.listed().prepare(slot) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut Node<()>) {
-        // SAFETY: as the caller promises.
-        unsafe { self.listed().withdraw(slot) }
-    }
+    slot_of!(self => self.listed());
 }
 
 #[cfg(all(test, not(loom)))]

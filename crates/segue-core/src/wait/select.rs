@@ -8,7 +8,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::wait::any_of::{AnyOf, Slots};
 use crate::wait::arms::OneOf;
-use crate::wait::holders::{steps_of, steps_of_the_same_slot};
+use crate::wait::holders::steps_of_the_same_slot;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
 

@@ -7,7 +7,7 @@ use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::deadline::{Alarm, Deadline, now};
-use crate::wait::holders::steps_of;
+use crate::wait::holders::{slot_of, steps_of};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::time::{Duration, Instant};
@@ -148,16 +148,7 @@ unsafe impl Source for Tick<'_> {
     type Slot = Alarm;
 
     steps_of!(self => self.end(), slot => slot, |()| Some(self.ticks.advance()));
-
-    unsafe fn prepare(&mut self, slot: &mut Alarm) {
-        // SAFETY: as the caller promises.
-        unsafe { self.end().prepare(slot) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut Alarm) {
-        // SAFETY: as the caller promises.
-        unsafe { self.end().withdraw(slot) }
-    }
+    slot_of!(self => self.end());
 }
 
 fn duration(nanos: u128) -> Option<Duration> {

@@ -116,7 +116,7 @@ pub(crate) fn source<O: Op + Copy>(
     let look = move || {
         let (tick, mut result) = try_once(socket, &mut op.clone());
         let edge = socket.edges(O::HALF, tick, result.is_some(), waits_for);
-        Waitable::new(edge).map(move |()| result.take())
+        edge.map(move |()| result.take())
     };
     // An edge without a result is followed by the next look.
     from_kernel(waits_for, look).filter_map(|result| result)

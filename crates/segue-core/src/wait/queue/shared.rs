@@ -7,7 +7,7 @@
 use super::{Node, WaitQueue};
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
-use crate::wait::holders::{steps_of, steps_of_the_same_slot};
+use crate::wait::holders::steps_of_the_same_slot;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
 use std::convert::identity;
