@@ -137,22 +137,19 @@ where
     }
 
     /// A ready source is ready for all waits.
-    pub fn lasting(mut self) -> Self {
-        self.lasts = true;
-        self
+    pub fn lasting(self) -> Self {
+        Self { lasts: true, ..self }
     }
 
     /// The service of a wait stays done after a drop of the wait, as R10 allows: a value that was
     /// put.
-    pub fn stays_done(mut self) -> Self {
-        self.stays_done = true;
-        self
+    pub fn stays_done(self) -> Self {
+        Self { stays_done: true, ..self }
     }
 
     /// The time that a served wait may take, before it counts as lost: 20 seconds.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Runs every storm.

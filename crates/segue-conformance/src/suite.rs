@@ -109,9 +109,8 @@ impl Suite {
 
     /// How long one case may take before it counts as hanging, and the process is aborted: a
     /// minute, by default.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Runs every case and reports on each.

@@ -119,32 +119,28 @@ impl StackConfig {
     /// 64 KiB suits millions of small fibers, 1 MiB and more deep recursion. Memory is only taken
     /// for pages that are touched, but page tables cost 8 bytes for each 4 KiB page in the
     /// neighbourhood of a touched one.
-    pub fn slot_size(mut self, bytes: usize) -> Self {
-        self.slot_size = bytes;
-        self
+    pub fn slot_size(self, bytes: usize) -> Self {
+        Self { slot_size: bytes, ..self }
     }
 
     /// How many stacks there may be at once. Default: as many as fit into 256 GiB, or into the rest
     /// of the process's address space if that is less.
-    pub fn max_slots(mut self, slots: usize) -> Self {
-        self.max_slots = Some(slots);
-        self
+    pub fn max_slots(self, slots: usize) -> Self {
+        Self { max_slots: Some(slots), ..self }
     }
 
     /// Inaccessible pages at the bottom of each slot. Default: 4, at least 1.
     ///
     /// Rust code touches each page of a large frame in order, so one page would do. Foreign code
     /// need not, and a frame larger than the guard can step over that guard.
-    pub fn guard_pages(mut self, pages: usize) -> Self {
-        self.guard_pages = pages;
-        self
+    pub fn guard_pages(self, pages: usize) -> Self {
+        Self { guard_pages: pages, ..self }
     }
 
     /// How many idle stacks a [`StackPool`](crate::StackPool) keeps with their memory at a trim,
     /// and how many the arena itself keeps. Default: 16.
-    pub fn keep_warm(mut self, stacks: usize) -> Self {
-        self.keep_warm = stacks;
-        self
+    pub fn keep_warm(self, stacks: usize) -> Self {
+        Self { keep_warm: stacks, ..self }
     }
 
     /// Guard by `mprotect` even where the kernel has lightweight guards. Default: no.
@@ -152,9 +148,8 @@ impl StackConfig {
     /// This happens by itself on kernels before 6.13 and under `mlockall`. Each such guard splits a
     /// mapping, of which a process may have 65,530, so there can be at most 28,000 stacks in the
     /// process.
-    pub fn mprotect_guards(mut self, yes: bool) -> Self {
-        self.mprotect_guards = yes;
-        self
+    pub fn mprotect_guards(self, yes: bool) -> Self {
+        Self { mprotect_guards: yes, ..self }
     }
 
     /// Checks everything and computes the layout.

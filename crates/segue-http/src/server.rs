@@ -117,9 +117,8 @@ impl<'h> Server<'h> {
     /// # let _ = server;
     /// ```
     #[must_use]
-    pub fn config(mut self, config: Config) -> Server<'h> {
-        self.config = config;
-        self
+    pub fn config(self, config: Config) -> Server<'h> {
+        Server { config, ..self }
     }
 
     /// A handle that shuts this server down from anywhere.
@@ -152,9 +151,8 @@ impl<'h> Server<'h> {
     /// # let _ = server;
     /// ```
     #[must_use]
-    pub fn with_shutdown(mut self, shutdown: &Shutdown) -> Server<'h> {
-        self.shutdown = shutdown.clone();
-        self
+    pub fn with_shutdown(self, shutdown: &Shutdown) -> Server<'h> {
+        Server { shutdown: shutdown.clone(), ..self }
     }
 
     /// Serves the connections that `listener` accepts, a fiber for each, until the server is shut

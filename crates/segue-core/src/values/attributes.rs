@@ -181,9 +181,11 @@ impl Job {
 impl Given {
     /// These, with a copy of the caller's attributes if there are none.
     #[inline]
-    pub(crate) fn or_inherited(mut self) -> Self {
-        self.attributes = self.attributes.or_else(|| with_running(|fiber| Some(fiber?.attributes.get()?.copy())));
-        self
+    pub(crate) fn or_inherited(self) -> Self {
+        Self {
+            attributes: self.attributes.or_else(|| with_running(|fiber| Some(fiber?.attributes.get()?.copy()))),
+            ..self
+        }
     }
 }
 

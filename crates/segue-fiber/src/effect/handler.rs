@@ -166,9 +166,8 @@ impl<M, R, S, L, V, P> Handler<M, R, S, L, V, P> {
     /// assert_eq!(sum, 10_000 * 10_001 / 2);
     /// ```
     #[inline]
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack = Some(bytes);
-        self
+    pub fn stack_size(self, bytes: usize) -> Self {
+        Self { stack: Some(bytes), ..self }
     }
 
     /// Answers an effect at once: the perform is a call of `clause`.

@@ -21,9 +21,8 @@ const SCHEDULES: &str = "SEGUE_SCHEDULES";
 impl Explore {
     /// What reports say a failure is replayed by, after the environment variable. If nothing is
     /// said, it is `cargo test` with the name of the calling thread, which is the name of the test.
-    pub fn command(mut self, command: impl Into<String>) -> Self {
-        self.command = Some(command.into());
-        self
+    pub fn command(self, command: impl Into<String>) -> Self {
+        Self { command: Some(command.into()), ..self }
     }
 
     /// As [`run`](Explore::run), for tests: panics if a schedule fails, with a command that replays

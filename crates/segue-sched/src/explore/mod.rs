@@ -185,9 +185,8 @@ impl Explore {
     /// The seed of the first schedule; each further one has the next. 0 if nothing is said. An
     /// exhaustive exploration has none. The program's [`random`](segue_core::random) numbers follow
     /// from the seed of its schedule, too.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Whether fibers can be preempted at the beginning of each operation and after each spawn, and
@@ -196,36 +195,31 @@ impl Explore {
     /// A preempted fiber keeps its locks. Where code under test holds a lock of std's across an
     /// operation, another fiber that wants that lock blocks the thread for ever: such a program is
     /// to be explored without.
-    pub fn preemptive(mut self, preemptive: bool) -> Self {
-        self.preemptive = preemptive;
-        self
+    pub fn preemptive(self, preemptive: bool) -> Self {
+        Self { preemptive, ..self }
     }
 
     /// The judgement of fibers that are not over when the program returns. They are allowed if
     /// nothing is said.
-    pub fn leaks(mut self, leaks: Leaks) -> Self {
-        self.leaks = leaks;
-        self
+    pub fn leaks(self, leaks: Leaks) -> Self {
+        Self { leaks, ..self }
     }
 
     /// Whether a schedule that fails is followed by attempts to find a plainer one that does, and
     /// by one more run that finds out at which places its [turns](Failure::turns) are out of order.
     /// This is the default, and takes up to 301 runs.
-    pub fn shrink(mut self, shrinks: bool) -> Self {
-        self.shrinks = shrinks;
-        self
+    pub fn shrink(self, shrinks: bool) -> Self {
+        Self { shrinks, ..self }
     }
 
     /// After how many steps a schedule fails as endless: a million if nothing is said.
-    pub fn steps(mut self, most: u64) -> Self {
-        self.steps = most;
-        self
+    pub fn steps(self, most: u64) -> Self {
+        Self { steps: most, ..self }
     }
 
     /// The fibers' stacks.
-    pub fn stacks(mut self, stacks: StackConfig) -> Self {
-        self.stacks = stacks;
-        self
+    pub fn stacks(self, stacks: StackConfig) -> Self {
+        Self { stacks, ..self }
     }
 
     /// Runs `f` under one schedule after the other, until one fails or all have passed.

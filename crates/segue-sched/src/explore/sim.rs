@@ -68,9 +68,8 @@ impl Sim {
     }
 
     /// The fibers' stacks.
-    pub fn stacks(mut self, stacks: StackConfig) -> Self {
-        self.stacks = stacks;
-        self
+    pub fn stacks(self, stacks: StackConfig) -> Self {
+        Self { stacks, ..self }
     }
 
     /// Lets other threads and the network take part: when no fiber can run and no timer is left,
@@ -84,25 +83,22 @@ impl Sim {
     ///
     /// The order of ready fibers is still drawn from the seed, but their times of becoming ready
     /// are up to the others, so a schedule can't be replayed.
-    pub fn open(mut self) -> Self {
-        self.open = true;
-        self
+    pub fn open(self) -> Self {
+        Self { open: true, ..self }
     }
 
     /// Lets a deadlock report say where each fiber is, call by call. Default: no.
     ///
     /// Reports of the same program are then equal only if the fibers' functions are the same in the
     /// machine code.
-    pub fn backtraces(mut self, yes: bool) -> Self {
-        self.backtraces = yes;
-        self
+    pub fn backtraces(self, yes: bool) -> Self {
+        Self { backtraces: yes, ..self }
     }
 
     /// Lets fibers be preempted where they need not wait: at the beginning of each operation, and
     /// after each spawn. See [`preemption_point`](segue_core::preemption_point).
-    pub fn preemptive(mut self) -> Self {
-        self.preemptive = true;
-        self
+    pub fn preemptive(self) -> Self {
+        Self { preemptive: true, ..self }
     }
 
     /// The end, as of a scheduler ([`Runtime::shutdown`](crate::Runtime::shutdown)), but in virtual
@@ -120,9 +116,8 @@ impl Sim {
     /// let cancelled = deaf.unwrap().join().unwrap().unwrap_err();
     /// assert_eq!(cancelled.to_string(), "cancelled: asked to finish, and not over after 3600s: `deaf`");
     /// ```
-    pub fn shutdown(mut self, shutdown: Shutdown) -> Self {
-        self.shutdown = shutdown;
-        self
+    pub fn shutdown(self, shutdown: Shutdown) -> Self {
+        Self { shutdown, ..self }
     }
 
     /// Runs `f` as the first fiber, and all its descendants, on this thread.

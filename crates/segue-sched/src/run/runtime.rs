@@ -88,15 +88,13 @@ impl<F> Runtime<F> {
     }
 
     /// Sets the kind of the fibers' stacks.
-    pub fn stacks(mut self, stacks: StackConfig) -> Self {
-        self.stacks = stacks;
-        self
+    pub fn stacks(self, stacks: StackConfig) -> Self {
+        Self { stacks, ..self }
     }
 
     /// Sets the beginning of the worker threads' names.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
     }
 
     /// Sets the closure that makes each worker's park: a driver, for instance.

@@ -148,9 +148,8 @@ impl Shutdown {
 
     /// How long fibers have to finish that were asked. Zero, the default, is no grace; a grace
     /// beyond the end of the clock does not end.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
     }
 
     /// How long after the cancellation the fibers that are left are reported. A deadline of zero
@@ -162,17 +161,15 @@ impl Shutdown {
     ///
     /// For reports of fibers that compute the process handles SIGURG, as for a
     /// [monitor](crate::Runtime::monitor).
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 
     /// Has the process end with this status when the [deadline](Self::deadline) is over and has
     /// been reported, as by [`std::process::exit`]: no destructor runs, neither of the fibers that
     /// are left nor of anything else. Without a deadline this has no effect.
-    pub fn exit_status(mut self, status: i32) -> Self {
-        self.status = Some(status);
-        self
+    pub fn exit_status(self, status: i32) -> Self {
+        Self { status: Some(status), ..self }
     }
 
     /// Sets the hook that is called with the report, before the process ends. By default the report
