@@ -120,8 +120,4 @@ impl<T> Drop for Direct<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Direct<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Direct").field("token", &self.token).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Direct<T>, |it| token: it.token);

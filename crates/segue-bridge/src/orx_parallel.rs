@@ -14,7 +14,6 @@ use segue_core::{Builder, Scope, WaitsFor, scope};
 use segue_sched::{Handle, Pool, default_pool};
 use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -205,8 +204,4 @@ impl<'s, 'env, 'scope> ::orx_parallel::Scope<'s, 'env, 'scope> for Tasks<'s, 'sc
     }
 }
 
-impl fmt::Debug for Tasks<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Tasks<'_, '_>);

@@ -12,7 +12,6 @@ use futures_core::Stream;
 use futures_sink::Sink;
 use segue::channel::{Receiver, Sender};
 use segue::{Closed, Rejected};
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,11 +107,7 @@ impl<T> Stream for ReceiverStream<T> {
     }
 }
 
-impl<T> fmt::Debug for ReceiverStream<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceiverStream").field("ended", &self.pump.is_none()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] ReceiverStream<T>, |it| ended: it.pump.is_none());
 
 /// A sender as a sink. `poll_ready` reserves room in the channel, and `start_send` sends into that:
 /// so the sink itself keeps no value, and a flush has nothing to do.
@@ -210,11 +205,7 @@ impl<T> Sink<T> for SenderSink<T> {
     }
 }
 
-impl<T> fmt::Debug for SenderSink<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SenderSink").field("closed", &self.pump.is_none()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] SenderSink<T>, |it| closed: it.pump.is_none());
 
 /// The items of a stream in straight-line code: each `next` suspends the calling fiber, or parks
 /// the calling thread, until there is one.
@@ -267,8 +258,4 @@ impl<S: Stream> Iterator for Iter<S> {
     }
 }
 
-impl<S> fmt::Debug for Iter<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("ended", &self.stream.is_none()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([S] Iter<S>, |it| ended: it.stream.is_none());

@@ -43,11 +43,7 @@ impl Case {
     }
 }
 
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Case").field("name", &self.name).field("clauses", &self.clauses).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Case, |it| name: it.name, clauses: it.clauses);
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -175,8 +175,4 @@ impl Suite {
     }
 }
 
-impl std::fmt::Debug for Suite {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Suite").field("name", &self.name).field("setup", &self.setup).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Suite, |it| name: it.name, setup: it.setup);

@@ -206,8 +206,4 @@ impl Drop for Stack {
     }
 }
 
-impl fmt::Debug for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").field("number", &self.number()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Stack, |it| number: it.number());

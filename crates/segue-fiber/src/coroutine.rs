@@ -273,11 +273,7 @@ impl<H> Drop for Coroutine<H> {
     }
 }
 
-impl<H: fmt::Debug> fmt::Debug for Coroutine<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Coroutine").field("header", self.header()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([H: fmt::Debug] Coroutine<H>, |it| header: *it.header());
 
 /// Suspends the coroutine that has this header: its [`resume`](Coroutine::resume) returns
 /// [`Step::Suspended`], and this call returns after the next resume.

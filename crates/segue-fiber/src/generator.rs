@@ -23,7 +23,6 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
@@ -488,14 +487,6 @@ impl<T> Drop for Generator<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Generator<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Generator").field("over", &self.header.is_none()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Generator<'_, T>, |it| over: it.header.is_none());
 
-impl<T> fmt::Debug for Yielder<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Yielder").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Yielder<T>);

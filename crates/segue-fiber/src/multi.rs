@@ -19,7 +19,6 @@
 //! with a message.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 
 use crate::effect::{Continuation, Dropped, Effect, Handler, Next};
@@ -165,8 +164,4 @@ impl<O, R> Resumption<'_, O, R> {
     }
 }
 
-impl<O, R> fmt::Debug for Resumption<'_, O, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resumption").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([O, R] Resumption<'_, O, R>);

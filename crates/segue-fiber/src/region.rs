@@ -25,7 +25,6 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -162,11 +161,7 @@ impl<'r> Region<'r, '_> {
     }
 }
 
-impl fmt::Debug for Region<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Region").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Region<'_, '_>);
 
 /// A region's list, for the computations to enter.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! A request's body, read from the connection on arrival. Handlers read the body; the connection
 //! loop discards the rest.
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -92,11 +91,7 @@ impl io::Read for Body<'_> {
     }
 }
 
-impl fmt::Debug for Body<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body").field("remaining", &self.remaining()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Body<'_>, |it| remaining: it.remaining());
 
 enum Decoder {
     /// Bytes still to come.

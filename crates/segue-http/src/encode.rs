@@ -1,7 +1,6 @@
 //! Writes responses: the head, and bodies of unknown length. Used by the connection loop; the
 //! writer also by handlers that stream.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 
 use http::header::{self, HeaderMap};
@@ -234,8 +233,4 @@ impl Write for BodyWriter<'_> {
     }
 }
 
-impl fmt::Debug for BodyWriter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyWriter").field("chunked", &self.chunked).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] BodyWriter<'_>, |it| chunked: it.chunked);

@@ -1,7 +1,6 @@
 //! The results of handlers: a response with its payload, or a value that converts into one. Used by
 //! programs; the connection loop takes the payload apart.
 
-use std::fmt;
 use std::io::{self, Read};
 
 use bytes::Bytes;
@@ -131,11 +130,7 @@ impl Payload {
     }
 }
 
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payload").field("length", &self.length()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Payload, |it| length: it.length());
 
 impl Default for Payload {
     fn default() -> Payload {

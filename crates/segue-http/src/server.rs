@@ -298,11 +298,7 @@ impl<'h> Server<'h> {
     }
 }
 
-impl fmt::Debug for Server<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Server<'_>, |it| config: it.config);
 
 /// Stops accepting in its drop: also if the watcher that has this is cancelled before its start.
 struct Stops(CancelToken);

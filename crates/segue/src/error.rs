@@ -180,11 +180,7 @@ impl<T, E: Into<io::Error>> From<Rejected<T, E>> for io::Error {
 }
 
 // Of the error alone: the value need not be shown.
-impl<T, E: fmt::Debug> fmt::Debug for Rejected<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T, E: fmt::Debug] Rejected<T, E>, |it| error: it.error);
 
 impl<T, E: fmt::Display> fmt::Display for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -43,6 +43,7 @@
 use crate::chain::barrier;
 use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::lock::Lock;
 use crate::thread::here;
 use crate::timers::{Entry, Key, Lazy, Movable, Timers};
@@ -212,11 +213,7 @@ impl Drop for LazyTimer {
     }
 }
 
-impl std::fmt::Debug for LazyTimer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LazyTimer").field("until", &self.until.load(Ordering::Relaxed)).finish_non_exhaustive()
-    }
-}
+impl_debug!([] LazyTimer, |it| until: it.until.load(Ordering::Relaxed));
 
 /// Takes an entry out before it comes up.
 fn remove(entry: Option<(Timers, Key)>) {

@@ -1,10 +1,11 @@
 //! The ground of all other rooms, which knows no fibers: atomics (of std or of loom), the word
 //! lock, the intrusive list, a box with two owners, a list of words by type, the switch between
-//! stacks, and the function that trims a stack.
+//! stacks, the function that trims a stack, and `Debug` by a line.
 
 pub(crate) mod at_end;
 pub mod atomic;
 pub mod doubt;
+pub(crate) mod impl_debug;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod payload;

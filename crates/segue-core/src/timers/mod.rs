@@ -44,6 +44,7 @@ use crate::contract::park::Unpark;
 use crate::contract::trigger::Trigger;
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::lock::Lock;
 use crate::primitives::prefetch::prefetch_bytes;
 use crate::timers::expiry::{Expires, Expiring, Expiry};
@@ -509,8 +510,4 @@ impl Deref for dyn Clock + '_ {
     }
 }
 
-impl std::fmt::Debug for Timers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("len", &self.0.len.load(Ordering::Relaxed)).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Timers, |it| len: it.0.len.load(Ordering::Relaxed));

@@ -97,6 +97,7 @@ use crate::contract::fiber::{Fiber, Wake};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
 use crate::timers::Timers;
@@ -774,8 +775,4 @@ impl Drop for Context {
     }
 }
 
-impl std::fmt::Debug for Context {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Context, |it| cancelled: it.is_cancelled());

@@ -34,6 +34,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::plain_thread_local;
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::payload::Payload;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -286,11 +287,7 @@ impl<T: Send + 'static> FiberLocal<RefCell<T>> {
     }
 }
 
-impl<T> fmt::Debug for FiberLocal<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FiberLocal").finish_non_exhaustive()
-    }
-}
+impl_debug!([T] FiberLocal<T>);
 
 /// The values with which a child of the caller starts.
 #[inline]

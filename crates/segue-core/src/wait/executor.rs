@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // Unsafe to implement, as `Scheduler` is.
 
 use crate::contract::fiber::Fiber;
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::switch::Switch;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -83,11 +84,7 @@ impl AsTask {
     }
 }
 
-impl std::fmt::Debug for AsTask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AsTask").finish_non_exhaustive()
-    }
-}
+impl_debug!([] AsTask);
 
 impl Fiber {
     /// Makes the fiber a task.

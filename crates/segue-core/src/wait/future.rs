@@ -47,6 +47,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, Wake};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::lock::Lock;
 use crate::wait::admission::spend_of_thread;
 use crate::wait::source::{Source, Waitable, retreated};
@@ -278,11 +279,7 @@ impl<S: Source> Drop for SourceFuture<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for SourceFuture<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceFuture").field("waits", &self.host.is_some()).finish_non_exhaustive()
-    }
-}
+impl_debug!([S: Source] SourceFuture<S>, |it| waits: it.host.is_some());
 
 // SAFETY: a task that waits returns from its poll, so the header is never current. The future stays
 // until the resume's store is seen, which is the last touch.

@@ -14,6 +14,8 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::impl_debug::impl_debug;
+use crate::wait::holders::{registration_of, slot_of};
 use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
@@ -242,8 +244,4 @@ unsafe impl<S: Source, F: FnMut() -> S> Source for Guarded<S, F> {
     registration_of!(self => self.made, slot => slot);
 }
 
-impl<S: std::fmt::Debug, F> std::fmt::Debug for Guarded<S, F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guarded").field("made", &self.made).finish_non_exhaustive()
-    }
-}
+impl_debug!([S: std::fmt::Debug, F] Guarded<S, F>, |it| made: it.made);

@@ -51,6 +51,7 @@ use crate::contract::fiber::{Fiber, WaitsFor, Wake};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
+use crate::primitives::impl_debug::impl_debug;
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::holders::{slot_of, steps_of};
@@ -60,7 +61,6 @@ use crate::wait::source::{Source, Waitable, retreated};
 use crate::wait::stand_in::{StandIn, StandIns};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::fmt;
 use std::marker::PhantomPinned;
 use std::mem;
 use std::pin::Pin;
@@ -498,11 +498,7 @@ impl<S: Source> Default for Merge<S> {
     }
 }
 
-impl<S: Source> fmt::Debug for Merge<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Merge").field("arms", &self.len()).finish_non_exhaustive()
-    }
-}
+impl_debug!([S: Source] Merge<S>, |it| arms: it.len());
 
 /// Waits until an arm is listed. The look at the arms themselves comes afterwards, without the
 /// lock.

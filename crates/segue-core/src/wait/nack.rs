@@ -29,9 +29,10 @@
 
 use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::impl_debug::impl_debug;
 use crate::sim::preemption::preemption_point;
 use crate::wait::guarded::{Guarded, guard};
-use crate::wait::holders::{steps_of, steps_of_the_same_slot};
+use crate::wait::holders::steps_of_the_same_slot;
 use crate::wait::queue::{Node, Shared, WaitQueue};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
@@ -119,11 +120,7 @@ unsafe impl<S: Source> Source for Watched<S> {
     steps_of_the_same_slot!(self => self.source, |output| self.chosen(output));
 }
 
-impl<S: std::fmt::Debug> std::fmt::Debug for Watched<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watched").field("source", &self.source).finish_non_exhaustive()
-    }
-}
+impl_debug!([S: std::fmt::Debug] Watched<S>, |it| source: it.source);
 
 /// As [`guard`], but `make` is given a nack: a source that is ready once the made source is chosen
 /// or lost, and yields [that](Fate).

@@ -149,11 +149,7 @@ impl<'k, O, R, S> Continuation<'k, O, R, S> {
     }
 }
 
-impl<O, R, S> fmt::Debug for Continuation<'_, O, R, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Continuation").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([O, R, S] Continuation<'_, O, R, S>);
 
 /// How a clause of [`on_tail`](super::Handler::on_tail) ends: with a result, or by handing control
 /// to a continuation.

@@ -82,11 +82,7 @@ impl Discontinued {
     }
 }
 
-impl fmt::Debug for Discontinued {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Discontinued").field("is_dropped", &self.is_dropped()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Discontinued, |it| is_dropped: it.is_dropped());
 
 impl fmt::Display for Discontinued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

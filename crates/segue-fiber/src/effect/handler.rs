@@ -6,7 +6,6 @@
 #![allow(clippy::type_complexity)] // The type of a handler is the list of its clauses.
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -344,8 +343,4 @@ impl<'r, R, S, L, V, P> Handler<Stored<'r>, R, S, L, V, P> {
     }
 }
 
-impl<M, R, S, L, V, P> fmt::Debug for Handler<M, R, S, L, V, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handler").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([M, R, S, L, V, P] Handler<M, R, S, L, V, P>);

@@ -4,7 +4,6 @@
 
 #![allow(unsafe_code)] // Frames are linked into the chain by address.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::Effect;
@@ -95,8 +94,4 @@ impl<L: Sync> SharedHandler<L> {
     }
 }
 
-impl<L> fmt::Debug for SharedHandler<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedHandler").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([L] SharedHandler<L>);

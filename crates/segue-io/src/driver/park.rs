@@ -189,8 +189,4 @@ impl Unpark for Handle {
     }
 }
 
-impl std::fmt::Debug for DriverPark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DriverPark").field("entered", &self.outer.is_some()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] DriverPark, |it| entered: it.outer.is_some());

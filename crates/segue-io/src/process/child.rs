@@ -367,8 +367,4 @@ impl Drop for Child {
     }
 }
 
-impl std::fmt::Debug for Child {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Child").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Child, |it| id: it.id());

@@ -417,8 +417,4 @@ impl Drop for Ring {
     }
 }
 
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring").field("flying", &self.flying.get()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Ring, |it| flying: it.flying.get());

@@ -42,7 +42,6 @@ use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{CancelToken, Fiber, JoinError, WaitsFor};
 use segue_fiber::{Coroutine, Stack, Step, thread_stacks};
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -311,14 +310,7 @@ impl<T> Drop for Hosted<T> {
     }
 }
 
-impl<T> fmt::Debug for Hosted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hosted")
-            .field("has_run", &self.has_run)
-            .field("has_ended", &self.fiber.is_none())
-            .finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Hosted<T>, |it| has_run: it.has_run, has_ended: it.fiber.is_none());
 
 /// The scheduler of all hosted fibers. The type has a size so that its address is its own.
 struct Hosts {

@@ -84,11 +84,7 @@ struct Child {
     turns: usize,
 }
 
-impl std::fmt::Debug for Child {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Child").field("share", &self.share).field("used", &self.used).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Child, |it| share: it.share, used: it.used);
 
 impl Child {
     fn pop(&mut self) -> Option<Task> {

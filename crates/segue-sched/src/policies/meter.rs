@@ -19,11 +19,7 @@ impl Clock {
     }
 }
 
-impl std::fmt::Debug for Clock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Clock")
-    }
-}
+segue_core::impl_debug!([] Clock);
 
 /// The key that has the processor, and since when.
 #[derive(Debug)]

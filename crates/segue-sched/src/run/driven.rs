@@ -222,11 +222,7 @@ impl Drop for Driven {
     }
 }
 
-impl std::fmt::Debug for Driven {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driven").field("family", &**self.family).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Driven, |it| family: **it.family);
 
 /// A worker of whatever policy and park.
 trait Drive {

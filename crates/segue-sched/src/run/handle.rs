@@ -193,8 +193,4 @@ impl PartialEq for Handle {
 
 impl Eq for Handle {}
 
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handle").field("workers", &self.workers()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Handle, |it| workers: it.workers());

@@ -49,7 +49,6 @@ use crate::worker::group::Group;
 use crate::worker::hooks::no_unwind;
 use segue_core::scheduling::Unpark;
 use segue_fiber::{Backtrace, StackOwner, Watched};
-use std::fmt;
 use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,11 +78,7 @@ impl Default for Config {
     }
 }
 
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("patience", &self.patience).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Config, |it| patience: it.patience);
 
 impl Config {
     pub(crate) fn is_on(&self) -> bool {

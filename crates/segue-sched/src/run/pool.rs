@@ -43,11 +43,7 @@ impl WorkerThread {
     }
 }
 
-impl std::fmt::Debug for WorkerThread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WorkerThread").field("index", &self.index).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] WorkerThread, |it| index: it.index);
 
 /// A scheduler on threads of its own.
 ///
@@ -214,11 +210,7 @@ unsafe impl Host for Pool {
     }
 }
 
-impl std::fmt::Debug for Pool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("workers", &self.workers()).field("family", self.family()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Pool, |it| workers: it.workers(), family: *it.family());
 
 impl Drop for Pool {
     fn drop(&mut self) {

@@ -14,7 +14,6 @@ use crate::worker::common::without_worker;
 use segue_core::WaitsFor;
 use segue_core::chain::barrier;
 use segue_core::unwind::NoUnwind;
-use std::fmt;
 use std::sync::Arc;
 
 pub(crate) type Hook = Option<Arc<dyn Fn(usize) + Send + Sync>>;
@@ -40,11 +39,7 @@ impl Hooks {
     }
 }
 
-impl fmt::Debug for Hooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hooks").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Hooks);
 
 /// Ends the process if a hook unwinds.
 pub(crate) fn no_unwind() -> NoUnwind {

@@ -4,7 +4,6 @@ use super::mutex::MutexGuard;
 use crate::cancelled::wait;
 use crate::time::Instant;
 use segue::{Rejected, sync};
-use std::fmt;
 use std::panic::{Location, resume_unwind};
 use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
@@ -147,8 +146,4 @@ impl Condvar {
     }
 }
 
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condvar").finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([] Condvar);

@@ -164,11 +164,7 @@ impl Once {
 #[expect(clippy::declare_interior_mutable_const, reason = "as std's")]
 pub const ONCE_INIT: Once = Once::new();
 
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Once").field("is_completed", &self.is_completed()).finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([] Once, |it| is_completed: it.is_completed());
 
 /// [`std::sync::OnceLock`]: a value that is set once.
 ///

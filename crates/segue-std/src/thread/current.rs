@@ -9,7 +9,6 @@ use crate::cancelled::{unless_cancelled, wait};
 use segue::sync::Notify;
 use segue::{after, fiber, fiber_local};
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,11 +67,7 @@ impl Thread {
 impl UnwindSafe for Thread {}
 impl RefUnwindSafe for Thread {}
 
-impl fmt::Debug for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([] Thread, |it| id: it.id(), name: it.name());
 
 /// [`std::thread::current`]: the fiber that calls, or the plain thread.
 ///

@@ -3,7 +3,6 @@
 use super::Thread;
 use crate::cancelled::wait;
 use segue::JoinError;
-use std::fmt;
 use std::panic::resume_unwind;
 
 /// [`std::thread::JoinHandle`]. Dropping it detaches the fiber.
@@ -43,11 +42,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("thread", &self.thread).finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([T] JoinHandle<T>, |it| thread: it.thread);
 
 /// The result of a fiber that catches its own panic.
 pub(super) fn ended<T, H>(joined: Result<std::thread::Result<T>, JoinError<H>>) -> std::thread::Result<T> {

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::{fmt, mem, ptr};
+use std::{mem, ptr};
 
 /// [`std::thread::Scope`]: spawns fibers that may borrow.
 #[repr(transparent)]
@@ -136,11 +136,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-impl fmt::Debug for Scope<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([] Scope<'_, '_>);
 
 /// Says by its drop that the closure was dropped, and never ran.
 struct Unstarted<'scope>(&'scope Shared);
@@ -203,8 +199,4 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedJoinHandle").field("thread", &self.thread).finish_non_exhaustive()
-    }
-}
+segue::core::impl_debug!([T] ScopedJoinHandle<'_, T>, |it| thread: it.thread);

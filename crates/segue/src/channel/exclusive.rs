@@ -18,7 +18,6 @@ use super::operations::ReceiveBlock;
 use super::receiver::{Receiver, VALUE};
 use crate::{Closed, WaitError};
 use segue_core::{Source, Waitable, WaitsFor, preemption_point};
-use std::fmt;
 
 /// The only receiver of a channel. Made by [`Receiver::into_exclusive`].
 ///
@@ -133,11 +132,7 @@ impl<T> Drop for Exclusive<T> {
     }
 }
 
-impl<T> fmt::Debug for Exclusive<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exclusive").field("taken", &self.block.len()).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Exclusive<T>, |it| taken: it.block.len());
 
 /// Iterates over the values of a channel as they come, and has its receiver. Made by
 /// [`into_iter`](IntoIterator::into_iter) on that.
@@ -158,11 +153,7 @@ impl<T> Iterator for IntoIter<T> {
     }
 }
 
-impl<T> fmt::Debug for IntoIter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IntoIter")
-    }
-}
+segue_core::impl_debug!([T] IntoIter<T>);
 
 impl<T> IntoIterator for Exclusive<T> {
     type Item = T;

@@ -71,7 +71,6 @@ pub use receiver::{Iter, Receiver, TryIter};
 pub use sender::{Reserved, Sender, WeakSender};
 
 use state::{Shared, Undelivered};
-use std::fmt;
 use std::sync::Arc;
 
 /// The calls that sender and receiver share.
@@ -121,8 +120,8 @@ macro_rules! both_sides {
             }
         }
 
-        impl<T> fmt::Debug for $side<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl<T> std::fmt::Debug for $side<T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut shown = f.debug_struct(stringify!($side));
                 shown.field("len", &self.len()).field("capacity", &self.capacity());
                 shown.field("closed", &self.is_closed()).finish()
@@ -245,8 +244,4 @@ impl<T> Options<T> {
     }
 }
 
-impl<T> fmt::Debug for Options<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("capacity", &self.capacity).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T] Options<T>, |it| capacity: it.capacity);

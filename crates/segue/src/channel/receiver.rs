@@ -8,7 +8,6 @@ use super::operations::Receive;
 use super::state::Shared;
 use crate::{Closed, WaitError};
 use segue_core::{Cancelled, Source, Waitable, WaitsFor, admit, preemption_point};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -216,11 +215,7 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Iter")
-    }
-}
+segue_core::impl_debug!([T] Iter<'_, T>);
 
 /// Iterates over the values that are in a channel. Made by [`Receiver::try_iter`].
 pub struct TryIter<'a, T>(&'a Receiver<T>);
@@ -233,11 +228,7 @@ impl<T> Iterator for TryIter<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for TryIter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TryIter")
-    }
-}
+segue_core::impl_debug!([T] TryIter<'_, T>);
 
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;

@@ -7,7 +7,6 @@ use super::operations::{End, Reserve, SendValue, Sending};
 use super::state::Shared;
 use crate::{Closed, Rejected, WaitError};
 use segue_core::{Brings, Source, Waitable, WaitsFor, admit, preemption_point, wait};
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -281,11 +280,7 @@ impl<T> Clone for WeakSender<T> {
     }
 }
 
-impl<T> fmt::Debug for WeakSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WeakSender")
-    }
-}
+segue_core::impl_debug!([T] WeakSender<T>);
 
 /// Room in a channel for one value, made by [`Sender::reserve`]. Dropped unused, the reservation
 /// leaves the room to others.
@@ -315,8 +310,4 @@ impl<T> Drop for Reserved<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Reserved<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reserved")
-    }
-}
+segue_core::impl_debug!([T] Reserved<'_, T>);

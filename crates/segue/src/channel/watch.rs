@@ -186,11 +186,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("value", &look(&self.queue).1).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([T: fmt::Debug] Sender<T>, |it| value: look(&it.queue).1);
 
 /// The side of a watched value for looks, and for waits for changes. A receiver remembers the last
 /// version that it has seen.

@@ -174,11 +174,7 @@ fn add(counter: &AtomicUsize, more: usize) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
 }
 
-impl std::fmt::Debug for Barrier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Barrier, |it| parties: it.parties);
 
 /// Arrives at a barrier.
 struct Arrive<'a> {

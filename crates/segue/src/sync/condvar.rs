@@ -43,7 +43,6 @@ use segue_core::{
     Cancelled, Node, Retreat, Source, Take, Trigger, WaitQueue, Waitable, Waiting, WaitsFor, preemption_point,
     registered, wait, wait_future_shielded,
 };
-use std::fmt;
 use std::panic::Location;
 
 /// A condition that is waited for with a [`Mutex`](super::Mutex) unlocked.
@@ -208,11 +207,7 @@ impl Condvar {
     }
 }
 
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condvar").finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Condvar);
 
 /// Waits to be notified, and for nothing else: finds nothing by itself, and passes on an unused
 /// notification.

@@ -138,11 +138,7 @@ impl<T> Drop for Initializer<'_, T> {
     }
 }
 
-impl<T> std::fmt::Debug for Initializer<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Initializer")
-    }
-}
+segue_core::impl_debug!([T] Initializer<'_, T>);
 
 /// The entry in the caller's hands.
 impl<T> OnceCell<T> {

@@ -455,8 +455,4 @@ impl<T> Drop for Resolver<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Resolver<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Resolver")
-    }
-}
+segue_core::impl_debug!([T] Resolver<T>);

@@ -344,14 +344,7 @@ fn check_count(count: usize) {
     assert!(count <= Semaphore::MAX_PERMITS, "a semaphore can't ever have {count} permits");
 }
 
-impl std::fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("available_permits", &self.available_permits())
-            .field("is_closed", &self.closed())
-            .finish_non_exhaustive()
-    }
-}
+segue_core::impl_debug!([] Semaphore, |it| available_permits: it.available_permits(), is_closed: it.closed());
 
 /// Takes a number of permits.
 struct Acquire<'a> {

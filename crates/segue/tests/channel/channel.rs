@@ -448,7 +448,7 @@ fn ends_can_be_sent_and_shared_where_the_values_can_be_sent() {
     can(&receiver);
     can(&sender.downgrade());
     assert_eq!(format!("{sender:?}"), format!("Sender {{ len: 0, capacity: Some({MAX_CAPACITY}), closed: false }}"));
-    assert!(format!("{receiver:?} {:?}", receiver.iter()).ends_with("Iter"));
+    assert!(format!("{receiver:?} {:?}", receiver.iter()).ends_with("Iter { .. }"));
     can(&Mutex::new(receiver.into_exclusive().unwrap()));
 }
 
