@@ -19,10 +19,10 @@ fn is_standard_output(fd: c_int) -> bool {
 }
 
 /// # Safety
-/// As for `readv`; `through` makes that call.
+/// As for `readv`; `through` makes that call, also for code that is not unblocked.
 #[track_caller]
 unsafe fn read_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl Fn() -> isize) -> isize {
-    let manner = descriptor::manner(fd);
+    let manner = if is_active() { descriptor::manner(fd) } else { Manner::Through };
     if manner == Manner::Through || !(1..=MAX_SLICES).contains(&count) {
         return through();
     }
@@ -33,10 +33,11 @@ unsafe fn read_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl 
 }
 
 /// # Safety
-/// As for `writev`; `through` makes that call.
+/// As for `writev`; `through` makes that call, also for code that is not unblocked.
 #[track_caller]
 unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl Fn() -> isize) -> isize {
-    let manner = if is_standard_output(fd) { Manner::Through } else { descriptor::manner(fd) };
+    let passes = !is_active() || is_standard_output(fd);
+    let manner = if passes { Manner::Through } else { descriptor::manner(fd) };
     if manner == Manner::Through || !(1..=MAX_SLICES).contains(&count) {
         return through();
     }
@@ -64,9 +65,6 @@ unsafe fn write_slices(fd: c_int, iov: *const Slice, count: c_int, through: impl
 unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_read, fd, buf, count) };
-    if !is_active() {
-        return through();
-    }
     let iov = Slice { iov_base: buf, iov_len: count };
     // SAFETY: the list is here; its one buffer is the caller's.
     unsafe { read_slices(fd, &raw const iov, 1, through) }
@@ -76,9 +74,6 @@ unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: usize) -> isize {
 unsafe extern "C" fn readv(fd: c_int, iov: *const Slice, count: c_int) -> isize {
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_readv, fd, iov, count) };
-    if !is_active() {
-        return through();
-    }
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { read_slices(fd, iov, count, through) }
 }
@@ -87,10 +82,7 @@ unsafe extern "C" fn readv(fd: c_int, iov: *const Slice, count: c_int) -> isize 
 unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_write, fd, buf, count) };
-    if !is_active() {
-        return through();
-    }
-    if count == 0 && descriptor::manner(fd) == Manner::Socket {
+    if count == 0 && is_active() && descriptor::manner(fd) == Manner::Socket {
         // It may be a packet; of a list without a byte none is made.
         // SAFETY: nothing is named.
         return unsafe { sendto(fd, buf, 0, 0, ptr::null(), 0) };
@@ -104,9 +96,6 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
 unsafe extern "C" fn writev(fd: c_int, iov: *const Slice, count: c_int) -> isize {
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     let through = || unsafe { raw!(SYS_writev, fd, iov, count) };
-    if !is_active() {
-        return through();
-    }
     // SAFETY: by the contract of this function, which stands at the head of the crate.
     unsafe { write_slices(fd, iov, count, through) }
 }

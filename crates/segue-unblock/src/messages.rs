@@ -14,13 +14,12 @@
 
 use crate::buffers::{rest, total};
 use crate::call::{Outcome, admit, carry_out, outcome};
-use crate::descriptor::{Half, has_failed, header, is_stream};
+use crate::descriptor::{Half, header, is_stream};
 use crate::patience::Patience;
 use crate::raw::raw;
 use crate::sleeps::duration;
 use crate::sockets::{Sending, peek_all, receive_is_ours, send_is_ours, waits_for_all};
-use crate::transfer::go_on;
-use crate::transfer::until_done;
+use crate::transfer::{go_on, until_done, until_enough};
 use segue_core::now;
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -165,31 +164,11 @@ fn batches(
     half: Half,
     count: c_uint,
     is_enough: impl Fn(usize) -> bool,
-    mut attempt: impl FnMut(&mut Patience, usize) -> Outcome,
+    attempt: impl FnMut(&mut Patience, usize) -> Outcome,
 ) -> Outcome {
     admit()?;
-    let mut patience = Patience::new(fd);
-    let mut moved = 0;
-    let failed = loop {
-        match attempt(&mut patience, moved) {
-            Ok(more) => {
-                patience.moved();
-                moved += more.cast_unsigned();
-                if more == 0 || moved >= count as usize || is_enough(moved) {
-                    return Ok(moved.cast_signed());
-                }
-            }
-            Err(libc::EINTR) => {}
-            Err(libc::EAGAIN) => match patience.wait(half) {
-                // The error is for the next call.
-                Ok(()) if moved > 0 && has_failed(patience.fd()) => return Ok(moved.cast_signed()),
-                Ok(()) => {}
-                Err(error) => break error,
-            },
-            Err(error) => break error,
-        }
-    };
-    if moved > 0 { Ok(moved.cast_signed()) } else { Err(failed) }
+    let is_enough = |moved| moved >= count as usize || is_enough(moved);
+    until_enough(&mut Patience::new(fd), half, 0, is_enough, attempt)
 }
 
 #[unsafe(no_mangle)]

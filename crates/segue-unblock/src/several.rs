@@ -14,6 +14,7 @@ use crate::descriptor::Half;
 use crate::mark::is_active;
 use crate::patience::Patience;
 use crate::raw::raw;
+use crate::sleeps::duration;
 use segue_core::now;
 use segue_io::foreign::Foreign;
 use std::ffi::{c_int, c_ulong, c_void};
@@ -26,35 +27,11 @@ const SIGNALS: usize = 8;
 
 const AT_ONCE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How long a call may wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Limit {
-    Never,
-    After(Duration),
-}
+/// How long a call may wait; `None` is for ever.
+type Limit = Option<Duration>;
 
-impl Limit {
-    fn millis(timeout: c_int) -> Self {
-        u64::try_from(timeout).map_or(Limit::Never, |millis| Limit::After(Duration::from_millis(millis)))
-    }
-
-    /// `None` for descriptors that the kernel refuses.
-    fn timespec(timeout: Option<&libc::timespec>) -> Option<Self> {
-        let Some(timeout) = timeout else { return Some(Limit::Never) };
-        let nanos = u32::try_from(timeout.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000)?;
-        Some(Limit::After(Duration::new(timeout.tv_sec.try_into().ok()?, nanos)))
-    }
-
-    fn is_zero(self) -> bool {
-        self == Limit::After(Duration::ZERO)
-    }
-
-    fn deadline(self) -> Option<Instant> {
-        match self {
-            Limit::Never => None,
-            Limit::After(time) => now().checked_add(time),
-        }
-    }
+fn millis(timeout: c_int) -> Limit {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
 /// Asks until something is found, or the time is over; waits in between for the descriptor that
@@ -67,10 +44,10 @@ fn until_found(
 ) -> Outcome {
     admit()?;
     let found = look(None)?;
-    if found != 0 || limit.is_zero() {
+    if found != 0 || limit == Some(Duration::ZERO) {
         return Ok(found);
     }
-    let mut patience = watch(limit.deadline())?;
+    let mut patience = watch(limit.and_then(|time| now().checked_add(time)))?;
     loop {
         let waited = patience.wait(Half::Read);
         let found = match look(Some(patience.fd())) {
@@ -145,7 +122,7 @@ unsafe fn poll_until(fds: *mut libc::pollfd, count: libc::nfds_t, limit: Limit) 
 unsafe extern "C" fn poll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
     if is_active() && timeout != 0 {
         // SAFETY: by the contract of this function, which stands at the head of the crate.
-        return unsafe { poll_until(fds, count, Limit::millis(timeout)) };
+        return unsafe { poll_until(fds, count, millis(timeout)) };
     }
     let mut limit = libc::timespec { tv_sec: (timeout / 1_000).into(), tv_nsec: (timeout % 1_000 * 1_000_000).into() };
     let limit = if timeout < 0 { ptr::null_mut() } else { &raw mut limit };
@@ -164,7 +141,7 @@ unsafe extern "C" fn ppoll(
     let timeout = unsafe { timeout.as_ref() };
     if is_active()
         && mask.is_null()
-        && let Some(limit) = Limit::timespec(timeout)
+        && let Some(limit) = timeout.map_or(Some(None), |timeout| duration(timeout).map(Some))
     {
         // SAFETY: by the contract of this function, which stands at the head of the crate.
         return unsafe { poll_until(fds, count, limit) };
@@ -211,7 +188,7 @@ unsafe extern "C" fn epoll_pwait(
         return call(epoll, timeout) as c_int;
     }
     // A number that is closed meanwhile, and given out again, is asked through the duplicate.
-    let limit = Limit::millis(timeout);
+    let limit = millis(timeout);
     let watch = |deadline| Ok(Patience::until(epoll, deadline));
     carry_out(|| until_found(limit, |waited| outcome(call(waited.unwrap_or(epoll), 0)), watch)) as c_int
 }
@@ -239,10 +216,10 @@ unsafe extern "C" fn select(
     let sets = [reads, writes, errors];
     // SAFETY: null, or there by the contract of this function.
     let given = unsafe { timeout.as_mut() };
-    let limit = given.as_ref().map_or(Some(Limit::Never), |time| {
+    let limit: Option<Limit> = given.as_ref().map_or(Some(None), |time| {
         let micros = u64::try_from(time.tv_usec).ok()?;
         let seconds = u64::try_from(time.tv_sec).ok()?;
-        Duration::from_secs(seconds).checked_add(Duration::from_micros(micros)).map(Limit::After)
+        Duration::from_secs(seconds).checked_add(Duration::from_micros(micros)).map(Some)
     });
     let call = |timeout: *mut libc::timespec| {
         // SAFETY: by the contract of this function, which stands at the head of the crate.
@@ -254,7 +231,7 @@ unsafe extern "C" fn select(
         return call(&raw mut wrong) as c_int;
     };
     let begun = now();
-    let found = if is_active() && !limit.is_zero() && count <= MOST {
+    let found = if is_active() && limit != Some(Duration::ZERO) && count <= MOST {
         // A set may be shorter than the C library's, or longer: the kernel goes by the count, in
         // whole words.
         let words = (count as usize).div_ceil(c_ulong::BITS as usize);
@@ -280,15 +257,15 @@ unsafe extern "C" fn select(
         carry_out(|| until_found(limit, look, |deadline| epoll_of(asked.into_iter(), deadline)))
     } else {
         match limit {
-            Limit::Never => call(ptr::null_mut()),
-            Limit::After(time) => {
+            None => call(ptr::null_mut()),
+            Some(time) => {
                 let mut left = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
                 call(&raw mut left)
             }
         }
     };
     // As on Linux: the rest of the time.
-    if let (Some(given), Limit::After(time)) = (given, limit) {
+    if let (Some(given), Some(time)) = (given, limit) {
         let left = time.saturating_sub(now().saturating_duration_since(begun));
         *given = libc::timeval { tv_sec: left.as_secs() as i64, tv_usec: left.subsec_micros().into() };
     }

@@ -44,17 +44,34 @@ pub(crate) fn all(
 pub(crate) fn go_on(
     patience: &mut Patience,
     half: Half,
-    mut moved: usize,
+    moved: usize,
     total: impl Fn() -> usize,
     mut attempt: impl FnMut(c_int, usize) -> Outcome,
 ) -> Outcome {
+    let attempt = |patience: &mut Patience, moved| {
+        let count = attempt(patience.fd(), moved)?;
+        segue_core::drivers::charge(count.cast_unsigned() / 4096);
+        Ok(count)
+    };
+    until_enough(patience, half, moved, |moved| moved >= total(), attempt)
+}
+
+/// Moves bytes or messages, some at a time, until `is_enough` says so of all that were moved, the
+/// end has come, or the call fails. Those that were moved before an error are the result.
+#[track_caller]
+pub(crate) fn until_enough(
+    patience: &mut Patience,
+    half: Half,
+    mut moved: usize,
+    is_enough: impl Fn(usize) -> bool,
+    mut attempt: impl FnMut(&mut Patience, usize) -> Outcome,
+) -> Outcome {
     let failed = loop {
-        match attempt(patience.fd(), moved) {
+        match attempt(patience, moved) {
             Ok(count) => {
                 patience.moved();
                 moved += count.cast_unsigned();
-                segue_core::drivers::charge(count.cast_unsigned() / 4096);
-                if count == 0 || moved >= total() {
+                if count == 0 || is_enough(moved) {
                     return Ok(moved.cast_signed());
                 }
             }
