@@ -74,7 +74,7 @@ mod wait;
 // For users and writers of structures.
 pub use blocking::pool::{set_blocking_idle, set_blocking_limit};
 pub use blocking::{Blocking, blocking};
-pub use cancel::cancellation::{Cancellation, Finishing, Watch, finishing_source, is_finishing};
+pub use cancel::cancellation::{Cancellation, Finishing, Told, Watch, finishing_source, is_finishing};
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, shield_for, timeout};
 pub use contract::current::in_fiber;

@@ -50,7 +50,12 @@ impl CancelToken {
     /// ```
     #[track_caller]
     pub fn cancelled_source(&self) -> Waitable<Cancellation> {
-        Waitable::new(Cancellation { context: Arc::clone(&self.0), waits_for: WaitsFor::new("a cancellation") })
+        Waitable::new(Cancellation {
+            context: Some(Arc::clone(&self.0)),
+            is_soft: false,
+            look: |context| context.is_cancelled().then(|| context.error()),
+            waits_for: WaitsFor::new("a cancellation"),
+        })
     }
 }
 
@@ -88,7 +93,12 @@ impl CancelToken {
 pub fn finishing_source() -> Waitable<Finishing> {
     // SAFETY: the running fiber is inside of its context, which is alive.
     let context = unsafe { Context::from_raw(Context::of_head(current::context())) };
-    Waitable::new(Finishing { context, waits_for: WaitsFor::new("a request to finish") })
+    Waitable::new(Finishing {
+        context,
+        is_soft: true,
+        look: |context| context.is_finishing().then_some(()),
+        waits_for: WaitsFor::new("a request to finish"),
+    })
 }
 
 /// Whether the caller was asked to finish, or cancelled. Never waits. See [`finishing_source`].
@@ -112,17 +122,20 @@ pub fn is_finishing() -> bool {
 }
 
 /// The source of [`CancelToken::cancelled_source`].
-#[derive(Clone, Debug)]
-pub struct Cancellation {
-    context: Arc<Context>,
-    waits_for: WaitsFor,
-}
+pub type Cancellation = Told<Cancelled>;
 
 /// The source of [`finishing_source`].
+pub type Finishing = Told<()>;
+
+/// Waits until a context is told something, and yields `T`.
 #[derive(Clone, Debug)]
-pub struct Finishing {
-    /// `None` if nobody can ask.
+pub struct Told<T> {
+    /// `None` if nobody can tell.
     context: Option<Arc<Context>>,
+    /// Whether this waits for the request to finish.
+    is_soft: bool,
+    /// The value, if the context was told.
+    look: fn(&Context) -> Option<T>,
     waits_for: WaitsFor,
 }
 
@@ -179,46 +192,10 @@ impl Watch {
 
 // SAFETY: the slot is reached under the lock of the context, and only before leaving that, which
 // each step does that ends the registration; the canceller goes on from a member before the claim,
-// and the claim's resume is its last use. The steps run no foreign code.
-unsafe impl Source for Cancellation {
-    type Output = Cancelled;
-    type Slot = Watch;
-
-    fn waits_for(&self) -> WaitsFor {
-        self.waits_for
-    }
-
-    fn address(&self, least: usize) -> Option<usize> {
-        Some(Arc::as_ptr(&self.context).addr()).filter(|address| *address >= least)
-    }
-
-    fn attempt(&mut self) -> Option<Cancelled> {
-        preemption_point();
-        self.context.is_cancelled().then(|| self.context.error())
-    }
-
-    unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises; this has the context.
-        unsafe { slot.join(&self.context, false, trigger, arm) }
-    }
-
-    unsafe fn withdraw(&mut self, slot: &mut Watch) {
-        slot.leave();
-    }
-
-    unsafe fn commit(&mut self, slot: &mut Watch, _arm: usize) -> Option<Cancelled> {
-        slot.leave();
-        Some(self.context.error())
-    }
-
-    unsafe fn give_back(&mut self, slot: &mut Watch, _arm: usize) {
-        slot.leave();
-    }
-}
-
-// SAFETY: as for `Cancellation`. Without a context there is no registration, and nobody claims.
-unsafe impl Source for Finishing {
-    type Output = ();
+// and the claim's resume is its last use. The steps run no foreign code. Without a context there is
+// no registration, and nobody claims.
+unsafe impl<T> Source for Told<T> {
+    type Output = T;
     type Slot = Watch;
 
     fn waits_for(&self) -> WaitsFor {
@@ -230,15 +207,15 @@ unsafe impl Source for Finishing {
         Some(address).filter(|address| *address >= least)
     }
 
-    fn attempt(&mut self) -> Option<()> {
+    fn attempt(&mut self) -> Option<T> {
         preemption_point();
-        self.context.as_ref()?.is_finishing().then_some(())
+        (self.look)(self.context.as_ref()?)
     }
 
     unsafe fn register(&mut self, slot: &mut Watch, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         match &self.context {
             // SAFETY: as the caller promises; this has the context.
-            Some(context) => unsafe { slot.join(context, true, trigger, arm) },
+            Some(context) => unsafe { slot.join(context, self.is_soft, trigger, arm) },
             None => Ok(()),
         }
     }
@@ -247,9 +224,10 @@ unsafe impl Source for Finishing {
         slot.leave();
     }
 
-    unsafe fn commit(&mut self, slot: &mut Watch, _arm: usize) -> Option<()> {
+    unsafe fn commit(&mut self, slot: &mut Watch, _arm: usize) -> Option<T> {
         slot.leave();
-        Some(())
+        // What was told stays so.
+        (self.look)(self.context.as_ref()?)
     }
 
     unsafe fn give_back(&mut self, slot: &mut Watch, _arm: usize) {

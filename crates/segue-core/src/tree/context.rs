@@ -519,15 +519,7 @@ impl Context {
     pub(crate) fn cancel(&self, reason: Option<Arc<Reason>>) {
         // Foreign code runs when this is dropped, after all are marked.
         let _batch = Batch::new();
-        // Walked with a list of our own and not by recursion: nesting has no bound.
-        let mut below = Vec::new();
-        self.cancel_members(reason.clone(), &mut below);
-        let mut walked = 0;
-        while let Some(context) = below.get(walked).cloned() {
-            context.cancel_members(reason.clone(), &mut below);
-            walked += 1;
-        }
-        below
+        self.walk(|context, below| context.cancel_members(reason.clone(), below))
             .iter()
             .map(|context| &**context)
             .chain([self])
@@ -550,7 +542,20 @@ impl Context {
         self.list_below(&members, below);
     }
 
-    /// Notes a context to walk after this one.
+    /// Has each context looked at, this one first, and answers with those that the looks have noted
+    /// as below. With a list and not by recursion: nesting has no bound.
+    fn walk(&self, mut look: impl FnMut(&Self, &mut Vec<Arc<Self>>)) -> Vec<Arc<Self>> {
+        let mut below = Vec::new();
+        look(self, &mut below);
+        let mut walked = 0;
+        while let Some(context) = below.get(walked).cloned() {
+            look(&context, &mut below);
+            walked += 1;
+        }
+        below
+    }
+
+    /// Notes the contexts to walk after this one.
     #[inline(always)]
     fn list_below(&self, members: &Members, below: &mut Vec<Arc<Self>>) {
         members.nested.iter().for_each(|nested| {

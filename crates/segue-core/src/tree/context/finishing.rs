@@ -96,13 +96,7 @@ impl Context {
     pub(crate) fn ask_to_finish(&self) {
         // Foreign code runs when this is dropped.
         let _batch = Batch::new();
-        let mut below = Vec::new();
-        self.ask_members(&mut below);
-        let mut walked = 0;
-        while let Some(context) = below.get(walked).cloned() {
-            context.ask_members(&mut below);
-            walked += 1;
-        }
+        self.walk(Self::ask_members);
     }
 
     fn ask_members(&self, below: &mut Vec<Arc<Self>>) {

@@ -7,7 +7,6 @@ use super::Context;
 use crate::contract::fiber::Fiber;
 #[cfg(debug_assertions)]
 use crate::contract::fiber::WaitsFor;
-use std::sync::Arc;
 
 #[cfg(debug_assertions)]
 impl Fiber {
@@ -43,26 +42,12 @@ impl Context {
     /// Puts down what `of` answers of the fibers that have waited inside, or in what is below, and
     /// are there still, until there are `most`.
     fn list<T>(&self, most: usize, found: &mut Vec<T>, of: impl Fn(&Fiber) -> Option<T>) {
-        let mut below = Vec::new();
-        self.list_members(most, found, &of, &mut below);
-        let mut walked = 0;
-        while let Some(context) = below.get(walked).cloned() {
-            context.list_members(most, found, &of, &mut below);
-            walked += 1;
-        }
-    }
-
-    fn list_members<T>(
-        &self,
-        most: usize,
-        found: &mut Vec<T>,
-        of: &impl Fn(&Fiber) -> Option<T>,
-        below: &mut Vec<Arc<Self>>,
-    ) {
-        let members = self.members.lock();
-        // SAFETY: a member stays in place until it has left, which needs the lock.
-        let listed = members.fibers.iter().filter_map(|fiber| of(unsafe { fiber.as_ref() }));
-        found.extend(listed.take(most - found.len()));
-        self.list_below(&members, below);
+        self.walk(|context, below| {
+            let members = context.members.lock();
+            // SAFETY: a member stays in place until it has left, which needs the lock.
+            let listed = members.fibers.iter().filter_map(|fiber| of(unsafe { fiber.as_ref() }));
+            found.extend(listed.take(most - found.len()));
+            context.list_below(&members, below);
+        });
     }
 }
