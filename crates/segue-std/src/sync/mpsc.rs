@@ -3,11 +3,11 @@
 //! A cancelled wait yields the error of the other end's drop: the cancelled fiber has nothing more
 //! to send or to receive.
 
+pub use segue::channel::{IntoIter, Iter, TryIter};
 #[doc(no_inline)]
 pub use std::sync::mpsc::*;
 
 use segue::{Either, after, channel};
-use std::fmt;
 use std::time::Duration;
 
 /// A channel without a limit.
@@ -144,48 +144,12 @@ impl<T> Receiver<T> {
     /// The values, with a wait for each, until [`recv`](Receiver::recv) fails.
     #[track_caller]
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter(self.0.iter())
+        self.0.iter()
     }
 
     /// The values that are there.
     pub fn try_iter(&self) -> TryIter<'_, T> {
-        TryIter(self)
-    }
-}
-
-/// See [`Receiver::iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T>(channel::Iter<'a, T>);
-
-/// See [`Receiver::try_iter`].
-#[derive(Debug)]
-pub struct TryIter<'a, T>(&'a Receiver<T>);
-
-/// The values of a receiver that it owns.
-#[derive(Debug)]
-pub struct IntoIter<T>(channel::IntoIter<T>);
-
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.next()
-    }
-}
-
-impl<T> Iterator for TryIter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.try_recv().ok()
-    }
-}
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.next()
+        self.0.try_iter()
     }
 }
 
@@ -205,7 +169,7 @@ impl<T> IntoIterator for Receiver<T> {
 
     #[track_caller]
     fn into_iter(self) -> IntoIter<T> {
-        IntoIter(self.0.into_iter())
+        self.0.into_iter()
     }
 }
 

@@ -1,11 +1,9 @@
 //! std's mutex.
 
-use super::mark::{Flag, Watch};
+use super::mark::{Flag, Watch, guards, marked};
 use crate::cancelled::{locked, wait};
 use segue::sync;
-use std::fmt;
-use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+use std::sync::{LockResult, TryLockError, TryLockResult};
 
 /// [`std::sync::Mutex`]: one owner at a time, first come, first served; poisoned by an owner that
 /// panics.
@@ -42,22 +40,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
     inner: sync::MutexGuard<'a, T>,
 }
 
-impl<T> Mutex<T> {
-    /// An unlocked mutex.
-    pub const fn new(value: T) -> Self {
-        Self { poison: Flag::new(), inner: sync::Mutex::new(value) }
-    }
-
-    /// The value.
-    ///
-    /// # Errors
-    /// If it is poisoned: with the value.
-    pub fn into_inner(self) -> LockResult<T> {
-        let poisoned = self.poison.is_set();
-        let value = self.inner.into_inner();
-        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
-    }
-}
+marked!(Mutex);
 
 impl<T: ?Sized> Mutex<T> {
     /// Locks, after waiting while somebody else has the mutex.
@@ -78,25 +61,6 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard(inner)?)
     }
 
-    /// Whether an owner has panicked.
-    pub fn is_poisoned(&self) -> bool {
-        self.poison.is_set()
-    }
-
-    /// Takes the mark of a panic away.
-    pub fn clear_poison(&self) {
-        self.poison.clear();
-    }
-
-    /// The value, to change.
-    ///
-    /// # Errors
-    /// If it is poisoned: with the value.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        let Self { poison, inner } = self;
-        poison.check(inner.get_mut())
-    }
-
     fn guard<'a>(&'a self, inner: sync::MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         self.poison.check(MutexGuard { watch: self.poison.watch(), inner })
     }
@@ -115,40 +79,4 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     }
 }
 
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.inner
-    }
-}
-
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.inner
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("inner", &&self.inner).field("poisoned", &self.is_poisoned()).finish()
-    }
-}
-
-impl<T> From<T> for Mutex<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
+guards!(MutexGuard: inner, mut);

@@ -1,11 +1,10 @@
 //! std's lock for readers and writers.
 
-use super::mark::{Flag, Watch};
+use super::mark::{Flag, Watch, guards, marked};
 use crate::cancelled::{locked, wait};
 use segue::sync;
-use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
-use std::{fmt, mem};
+use std::mem;
+use std::sync::{LockResult, TryLockError, TryLockResult};
 
 /// [`std::sync::RwLock`]: many readers or one writer; poisoned by a writer that panics.
 ///
@@ -43,22 +42,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     inner: sync::RwLockWriteGuard<'a, T>,
 }
 
-impl<T> RwLock<T> {
-    /// An unlocked lock.
-    pub const fn new(value: T) -> Self {
-        Self { poison: Flag::new(), inner: sync::RwLock::new(value) }
-    }
-
-    /// The value.
-    ///
-    /// # Errors
-    /// If it is poisoned: with the value.
-    pub fn into_inner(self) -> LockResult<T> {
-        let poisoned = self.poison.is_set();
-        let value = self.inner.into_inner();
-        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
-    }
-}
+marked!(RwLock);
 
 impl<T: ?Sized> RwLock<T> {
     /// Locks to read, after waiting while somebody writes, or waits to.
@@ -97,25 +81,6 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.guard(inner)?)
     }
 
-    /// Whether a writer has panicked.
-    pub fn is_poisoned(&self) -> bool {
-        self.poison.is_set()
-    }
-
-    /// Takes the mark of a panic away.
-    pub fn clear_poison(&self) {
-        self.poison.clear();
-    }
-
-    /// The value, to change.
-    ///
-    /// # Errors
-    /// If it is poisoned: with the value.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        let Self { poison, inner } = self;
-        poison.check(inner.get_mut())
-    }
-
     fn guard<'a>(&'a self, inner: sync::RwLockWriteGuard<'a, T>) -> LockResult<RwLockWriteGuard<'a, T>> {
         self.poison.check(RwLockWriteGuard { watch: self.poison.watch(), inner })
     }
@@ -143,48 +108,4 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     }
 }
 
-impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.inner
-    }
-}
-
-impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.inner
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RwLock").field("inner", &&self.inner).field("poisoned", &self.is_poisoned()).finish()
-    }
-}
-
-impl<T> From<T> for RwLock<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
+guards!(RwLockReadGuard: 0; RwLockWriteGuard: inner, mut);
