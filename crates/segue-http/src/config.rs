@@ -61,6 +61,17 @@ impl Default for Config {
     }
 }
 
+/// The calls that change one setting each.
+macro_rules! settings {
+    ($($(#[$doc:meta])* fn $name:ident($given:ident: $type:ty) = $kept:expr;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(self, $given: $type) -> Config {
+            Config { $name: $kept, ..self }
+        }
+    )*};
+}
+
 impl Config {
     /// The defaults of the table above.
     ///
@@ -73,165 +84,125 @@ impl Config {
         Config::default()
     }
 
-    /// The most bytes a request's head may have: request line, headers and the empty line after
-    /// them.
-    ///
-    /// The trailers of a chunked body have the same limit of their own. Values below 64 count as
-    /// 64.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().max_head_bytes(8 << 10);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn max_head_bytes(mut self, bytes: usize) -> Config {
-        self.max_head_bytes = bytes.max(64);
-        self
-    }
+    settings! {
+        /// The most bytes a request's head may have: request line, headers and the empty line after
+        /// them.
+        ///
+        /// The trailers of a chunked body have the same limit of their own. Values below 64 count
+        /// as 64.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().max_head_bytes(8 << 10);
+        /// # let _ = config;
+        /// ```
+        fn max_head_bytes(bytes: usize) = bytes.max(64);
 
-    /// The most header lines a request may have, at most 32,768.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().max_headers(32);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn max_headers(mut self, count: usize) -> Config {
-        self.max_headers = count.clamp(1, 1 << 15);
-        self
-    }
+        /// The most header lines a request may have, at most 32,768.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().max_headers(32);
+        /// # let _ = config;
+        /// ```
+        fn max_headers(count: usize) = count.clamp(1, 1 << 15);
 
-    /// The most bytes a request's body may have, framing not counted.
-    ///
-    /// A larger declared length is refused before the handler runs; a chunked body fails in the
-    /// read that would pass the limit.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn max_body_bytes(mut self, bytes: u64) -> Config {
-        self.max_body_bytes = bytes;
-        self
-    }
+        /// The most bytes a request's body may have, framing not counted.
+        ///
+        /// A larger declared length is refused before the handler runs; a chunked body fails in the
+        /// read that would pass the limit.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
+        /// # let _ = config;
+        /// ```
+        fn max_body_bytes(bytes: u64) = bytes;
 
-    /// The longest a new connection may stay without a byte. A shorter idle time-out holds for that
-    /// connection as well.
-    ///
-    /// A client that has never sent anything costs as much as one that has, and has shown less: so
-    /// this is shorter than [`idle_timeout`](Self::idle_timeout) by default.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().first_byte_timeout(std::time::Duration::from_secs(5));
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn first_byte_timeout(mut self, time: Duration) -> Config {
-        self.first_byte_timeout = time;
-        self
-    }
+        /// The longest a new connection may stay without a byte. A shorter idle time-out holds for
+        /// that connection as well.
+        ///
+        /// A client that has never sent anything costs as much as one that has, and has shown less:
+        /// so this is shorter than [`idle_timeout`](Self::idle_timeout) by default.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().first_byte_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn first_byte_timeout(time: Duration) = time;
 
-    /// The longest a request's head may take from its first byte to its last.
-    ///
-    /// This time holds for the whole head, in pieces of any size.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().head_timeout(std::time::Duration::from_secs(5));
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn head_timeout(mut self, time: Duration) -> Config {
-        self.head_timeout = time;
-        self
-    }
+        /// The longest a request's head may take from its first byte to its last.
+        ///
+        /// This time holds for the whole head, in pieces of any size.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().head_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn head_timeout(time: Duration) = time;
 
-    /// The longest the server waits for one request's body, all its reads together.
-    ///
-    /// Time that the handler spends between its reads does not count.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().body_timeout(std::time::Duration::from_secs(5));
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn body_timeout(mut self, time: Duration) -> Config {
-        self.body_timeout = time;
-        self
-    }
+        /// The longest the server waits for one request's body, all its reads together.
+        ///
+        /// Time that the handler spends between its reads does not count.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().body_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn body_timeout(time: Duration) = time;
 
-    /// The longest a connection may stay without a request: before its first one, where
-    /// [`first_byte_timeout`](Self::first_byte_timeout) holds as well, and between two.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().idle_timeout(std::time::Duration::from_secs(5));
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn idle_timeout(mut self, time: Duration) -> Config {
-        self.idle_timeout = time;
-        self
-    }
+        /// The longest a connection may stay without a request: before its first one, where
+        /// [`first_byte_timeout`](Self::first_byte_timeout) holds as well, and between two.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().idle_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn idle_timeout(time: Duration) = time;
 
-    /// The longest the client may take to accept some of a response.
-    ///
-    /// A client that takes part of a response must take each further 256 KiB, or the rest, within
-    /// this time. Taken are bytes for which the kernel has room again: where that is told late, the
-    /// server looks once more at the end of the time.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn write_timeout(mut self, time: Duration) -> Config {
-        self.write_timeout = time;
-        self
-    }
+        /// The longest the client may take to accept some of a response.
+        ///
+        /// A client that takes part of a response must take each further 256 KiB, or the rest,
+        /// within this time. Taken are bytes for which the kernel has room again: where that is
+        /// told late, the server looks once more at the end of the time.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn write_timeout(time: Duration) = time;
 
-    /// How long a connection that the server ends still takes in, and discards, the client's bytes.
-    ///
-    /// Closing a socket with unread input resets the connection, and the reset can overtake the
-    /// last response. So the server first ends its own direction and waits for the client to do the
-    /// same, for this long and for at most 256 KiB. A shutdown, and a client that needs the place,
-    /// end the wait. Zero closes at once.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().linger_timeout(std::time::Duration::ZERO);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn linger_timeout(mut self, time: Duration) -> Config {
-        self.linger_timeout = time;
-        self
-    }
+        /// How long a connection that the server ends still takes in, and discards, the client's
+        /// bytes.
+        ///
+        /// Closing a socket with unread input resets the connection, and the reset can overtake the
+        /// last response. So the server first ends its own direction and waits for the client to do
+        /// the same, for this long and for at most 256 KiB. A shutdown, and a client that needs the
+        /// place, end the wait. Zero closes at once.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().linger_timeout(std::time::Duration::ZERO);
+        /// # let _ = config;
+        /// ```
+        fn linger_timeout(time: Duration) = time;
 
-    /// The most connections served at a time.
-    ///
-    /// When there are as many and another client comes, the longest idle one of those that have not
-    /// sent anything for 50 ms, or that linger, is closed. If there is none, the next response
-    /// closes its connection, or after 50 ms the longest idle connection is closed. While all of
-    /// them are busy, clients wait in the listener's backlog. Zero counts as one.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().max_connections(1_000);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn max_connections(mut self, count: usize) -> Config {
-        self.max_connections = count.max(1);
-        self
-    }
+        /// The most connections served at a time.
+        ///
+        /// When there are as many and another client comes, the longest idle one of those that have
+        /// not sent anything for 50 ms, or that linger, is closed. If there is none, the next
+        /// response closes its connection, or after 50 ms the longest idle connection is closed.
+        /// While all of them are busy, clients wait in the listener's backlog. Zero counts as one.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().max_connections(1_000);
+        /// # let _ = config;
+        /// ```
+        fn max_connections(count: usize) = count.max(1);
 
-    /// Whether responses carry a `Date` header that the handler did not set; they do by default.
-    ///
-    /// ```
-    /// let config = segue_http::Config::new().send_date(false);
-    /// # let _ = config;
-    /// ```
-    #[must_use]
-    pub fn send_date(mut self, yes: bool) -> Config {
-        self.send_date = yes;
-        self
+        /// Whether responses carry a `Date` header that the handler did not set; they do by
+        /// default.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().send_date(false);
+        /// # let _ = config;
+        /// ```
+        fn send_date(yes: bool) = yes;
     }
 }

@@ -218,35 +218,17 @@ impl<P: Into<Payload>> IntoResponse for http::Response<P> {
     }
 }
 
-impl IntoResponse for &'static str {
-    fn into_response(self) -> Response {
-        plain(StatusCode::OK, Some(&TEXT), self.into())
-    }
+macro_rules! sent_as {
+    ($content_type:ident: $($value:ty),+) => {$(
+        impl IntoResponse for $value {
+            fn into_response(self) -> Response {
+                plain(StatusCode::OK, Some(&$content_type), self.into())
+            }
+        }
+    )+};
 }
-
-impl IntoResponse for String {
-    fn into_response(self) -> Response {
-        plain(StatusCode::OK, Some(&TEXT), self.into())
-    }
-}
-
-impl IntoResponse for Vec<u8> {
-    fn into_response(self) -> Response {
-        plain(StatusCode::OK, Some(&BINARY), self.into())
-    }
-}
-
-impl IntoResponse for &'static [u8] {
-    fn into_response(self) -> Response {
-        plain(StatusCode::OK, Some(&BINARY), self.into())
-    }
-}
-
-impl IntoResponse for Bytes {
-    fn into_response(self) -> Response {
-        plain(StatusCode::OK, Some(&BINARY), self.into())
-    }
-}
+sent_as!(TEXT: &'static str, String);
+sent_as!(BINARY: Vec<u8>, &'static [u8], Bytes);
 
 impl IntoResponse for StatusCode {
     fn into_response(self) -> Response {

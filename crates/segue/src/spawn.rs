@@ -196,7 +196,7 @@ where
     RB: Send,
 {
     #[cfg(feature = "sched")]
-    return segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| join_elsewhere(a, b));
+    return segue_sched::try_join(a, b).unwrap_or_else(|(a, b)| elsewhere(|| segue_sched::join(a, b)));
     #[cfg(not(feature = "sched"))]
     (a(), b())
 }
@@ -226,7 +226,8 @@ where
     RA: Send,
     RB: Send,
 {
-    segue_sched::try_join_context(a, b).unwrap_or_else(|(a, b)| join_context_elsewhere(a, b))
+    segue_sched::try_join_context(a, b)
+        .unwrap_or_else(|(a, b)| elsewhere(|| segue_sched::join_context(|_| a(segue_sched::FnContext::new(true)), b)))
 }
 
 /// For long computations: fails if the caller was cancelled, and lets others run if they want to.
@@ -258,28 +259,10 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     segue_core::check()
 }
 
-/// A join on a plain thread, or on a fiber of a foreign scheduler.
+/// A join on a plain thread, or on a fiber of a foreign scheduler: on a fiber of the default
+/// runtime.
 #[cfg(feature = "sched")]
 #[cold]
-fn join_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce() -> RA + Send,
-    B: FnOnce() -> RB + Send,
-    RA: Send,
-    RB: Send,
-{
-    segue_sched::default_pool().call(|| segue_sched::join(a, b))
-}
-
-/// A join that tells its halves, on a plain thread or on a fiber of a foreign scheduler.
-#[cfg(feature = "sched")]
-#[cold]
-fn join_context_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
-where
-    A: FnOnce(segue_sched::FnContext) -> RA + Send,
-    B: FnOnce(segue_sched::FnContext) -> RB + Send,
-    RA: Send,
-    RB: Send,
-{
-    segue_sched::default_pool().call(|| segue_sched::join_context(|_| a(segue_sched::FnContext::new(true)), b))
+fn elsewhere<R: Send>(join: impl FnOnce() -> R + Send) -> R {
+    segue_sched::default_pool().call(join)
 }
