@@ -11,7 +11,7 @@ pub(super) const FRAME_POINTER: usize = 0;
 pub(super) const RETURN: usize = 0;
 
 pub(super) unsafe fn prepare(_base: *mut u8, _root: *mut Root) -> Resting {
-    unimplemented!("Segue switches stacks on x86_64 and aarch64; elsewhere a fiber can be a thread alone")
+    unimplemented!("Segue has no switch for this processor, so that each fiber is a thread")
 }
 
 pub(super) unsafe fn switch(_save: *mut Resting, _to: Resting) {

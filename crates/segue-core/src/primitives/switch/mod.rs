@@ -74,9 +74,9 @@
 //!
 //! # Not switched
 //!
-//! - The control words of the floating-point units (`mxcsr` and the x87's; `fpcr`): they are the
-//!   thread's. To save and load them would triple the time. Rust code must not change them; foreign
-//!   code that does must put them back before anything waits.
+//! - The control words of the floating-point units (`mxcsr` and the x87's; `fpcr`; `fcsr`): they
+//!   are the thread's. To save and load them would triple the time. Rust code must not change them;
+//!   foreign code that does must put them back before anything waits.
 //! - The signal mask, the alternate signal stack, thread-local variables, std's panic count.
 //! - Shadow stacks (Intel CET, Arm GCS): a return on one stack would be compared with a call on
 //!   another. They are not supported: a process in which they are on dies at the first wait.
@@ -89,7 +89,7 @@
 //! A coroutine by hand, on 4 KiB of memory, that runs once and leaves:
 //!
 //! ```
-//! # #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))] {
+//! # #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))] {
 //! use segue_core::switch::{Root, leave, prepare, switch};
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //!
@@ -119,9 +119,13 @@
 
 #![allow(unsafe_code)] // Assembly.
 
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "elsewhere.rs")]
+#[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "x86_64.rs")]
+#[cfg_attr(all(target_arch = "aarch64", not(windows)), path = "aarch64.rs")]
+#[cfg_attr(all(target_arch = "riscv64", not(windows)), path = "riscv64.rs")]
+#[cfg_attr(
+    any(windows, not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))),
+    path = "elsewhere.rs"
+)]
 mod arch;
 
 use std::mem::MaybeUninit;
