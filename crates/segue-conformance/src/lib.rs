@@ -48,6 +48,7 @@
 
 #![cfg(not(loom))]
 
+mod again;
 mod cancelling;
 mod jobs;
 mod places;
@@ -63,6 +64,7 @@ mod unwinding;
 mod waits;
 mod watchdog;
 
+pub use again::this_program;
 pub use probe::{Main, Violation};
 pub use report::{Case, Report, Verdict};
 pub use sources::Sources;

@@ -6,9 +6,9 @@
 mod planted;
 
 use planted::Fault;
-use segue_conformance::{Suite, Verdict, cases};
+use segue_conformance::{Suite, Verdict, cases, this_program};
 use std::collections::HashSet;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 fn threads() -> Suite {
@@ -78,7 +78,7 @@ fn in_child(test: &str, fault: Fault, case: Option<&str>) -> Output {
         }
         std::process::exit(0);
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = this_program();
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
     command.output().unwrap()
 }

@@ -4,9 +4,9 @@
 mod common;
 
 use common::until;
+use segue_conformance::this_program;
 use segue_core::{WaitQueue, WaitsFor, check, is_cancelled, now, scope, spawn};
 use std::cell::RefCell;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,10 +94,7 @@ fn a_destructor_of_a_thread_local_is_outside_of_the_scope_that_the_thread_was_sp
 #[cfg_attr(miri, ignore = "starts a process")]
 fn the_process_may_end_while_everything_is_in_use() {
     let name = "ends_with_threads_that_wait";
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--ignored", "--test-threads=1"])
-        .status()
-        .unwrap();
+    let status = this_program().args(["--exact", name, "--ignored", "--test-threads=1"]).status().unwrap();
     assert!(status.success());
 }
 
@@ -118,7 +115,7 @@ fn ends_with_threads_that_wait() {
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn timers_that_can_not_be_started_leave_the_queue_as_it_was() {
-    let status = Command::new(std::env::current_exe().unwrap())
+    let status = this_program()
         .args(["--exact", "waits_where_no_thread_can_be_started", "--ignored", "--test-threads=1"])
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string())
         .status()

@@ -184,7 +184,7 @@ impl Stack {
     }
 
     /// Where the memory of a function begins, downwards. Good for the slot's memory.
-    #[cfg_attr(feature = "threads", allow(dead_code))] // There is none.
+    #[cfg_attr(threads, allow(dead_code))] // There is none.
     #[inline]
     pub(crate) fn top(&self) -> NonNull<u8> {
         self.top

@@ -66,7 +66,7 @@ pub enum StackOwner {
 }
 
 impl Backtrace {
-    #[cfg_attr(feature = "threads", allow(dead_code))] // There is only the empty one.
+    #[cfg_attr(threads, allow(dead_code))] // There is only the empty one.
     pub(crate) fn new(stacks: Vec<StackTrace>, note: Option<&'static str>) -> Self {
         Self { stacks, note }
     }
@@ -99,7 +99,7 @@ impl Backtrace {
 }
 
 impl StackTrace {
-    #[cfg_attr(feature = "threads", allow(dead_code))] // As for `Backtrace::new`.
+    #[cfg_attr(threads, allow(dead_code))] // As for `Backtrace::new`.
     pub(crate) fn new(owner: StackOwner, addresses: Vec<usize>, whole: bool) -> Self {
         Self { owner, addresses, whole }
     }

@@ -51,6 +51,7 @@
 //! | [`Step`], [`leaked_stacks`] | the end of a resume; a count that should be 0 |
 //! | [`Coroutine::backtrace`], [`Watched`] | where a suspended coroutine is, and where a running thread is: a [`Backtrace`] |
 //! | [`install_overflow_handler`], [`ensure_alternate_stack`] | names the fiber that overflowed |
+//! | [`host()`] | whether coroutines have stacks or threads in this build |
 //!
 //! # Why this is sound
 //!
@@ -72,10 +73,11 @@
 //!
 //! # Two hosts
 //!
-//! With the feature `threads` each coroutine is an OS thread, and exactly one of them runs at a
-//! time. The interface and the tests are the same; no memory is mapped and nothing switches stacks,
-//! so that all logic above this crate runs under Miri and the sanitizers. This host is for tests
-//! only: slow, and with thread-local variables that differ between coroutines.
+//! With the feature `threads`, and on processors and systems for which there is no switch, each
+//! coroutine is an OS thread, and exactly one of them runs at a time. The interface and the tests
+//! are the same; no memory is mapped and nothing switches stacks, so that all logic above this
+//! crate runs under Miri and the sanitizers, and everywhere. This host is slow, and thread-local
+//! variables differ between coroutines. [`host()`] says which one a build has.
 
 mod arena;
 mod backtrace;
@@ -83,19 +85,24 @@ mod config;
 mod coroutine;
 pub mod effect;
 mod generator;
+mod hosts;
 pub mod multi;
 mod outcome;
 mod passing;
+#[cfg(not(threads))]
+mod platform;
 mod pool;
 mod region;
 pub mod thread_stacks;
 mod unanswered;
+#[cfg(not(watches))]
+mod unwatched;
 
-// The one place that chooses the host.
-#[cfg(not(feature = "threads"))]
+// The one place that chooses the host; `build.rs` says which one this is.
+#[cfg(not(threads))]
 #[path = "native/mod.rs"]
 mod host;
-#[cfg(feature = "threads")]
+#[cfg(threads)]
 #[path = "threaded/mod.rs"]
 mod host;
 
@@ -105,6 +112,7 @@ pub use config::StackConfig;
 pub use coroutine::{Coroutine, begin_suspend, suspend};
 pub use generator::{Generator, Yielder, generator, generator_with_stack};
 pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch, prefetch_frames};
+pub use hosts::{Host, host};
 pub use outcome::{Step, leaked_stacks};
 pub use passing::pass_on;
 pub use pool::StackPool;

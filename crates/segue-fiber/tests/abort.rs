@@ -1,8 +1,8 @@
 //! A panic that leaves a coroutine's function aborts the process with a message, on either host.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 
+use segue_conformance::this_program;
 use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool};
 
 const VARIABLE: &str = "SEGUE_FIBER_DEED";
@@ -15,7 +15,7 @@ fn a_panic_that_leaves_the_function_aborts() {
         let _ = coroutine.resume();
         return;
     }
-    let output = Command::new(std::env::current_exe().unwrap())
+    let output = this_program()
         .args(["a_panic_that_leaves_the_function_aborts", "--exact", "--nocapture"])
         .env(VARIABLE, "1")
         .output()

@@ -88,7 +88,7 @@ fn locals_survive_suspension_and_the_header_comes_back() {
 
 #[test]
 fn a_hundred_thousand_coroutines_run_one_after_another() {
-    let many = if cfg!(feature = "threads") { 2_000 } else { 100_000 };
+    let many = if cfg!(threads) { 2_000 } else { 100_000 };
     let mut pool = pool();
     let mut sum = 0;
     for number in 0..many {
@@ -102,7 +102,7 @@ fn a_hundred_thousand_coroutines_run_one_after_another() {
 
 #[test]
 fn a_hundred_thousand_coroutines_are_suspended_at_once() {
-    let many = if cfg!(feature = "threads") { 200 } else { 100_000 };
+    let many = if cfg!(threads) { 200 } else { 100_000 };
     let mut pool = StackPool::new(StackArena::new(StackConfig::new().slot_size(64 * 1024)).unwrap());
     let mut all: Vec<_> = (0..many)
         .map(|number| {
@@ -239,7 +239,7 @@ fn resuming_or_finishing_at_the_wrong_time_panics_and_does_no_harm() {
 
 /// Safe code cannot try this. What does so with `from_header` is caught where that costs nothing.
 #[test]
-#[cfg(any(debug_assertions, feature = "threads"))]
+#[cfg(any(debug_assertions, threads))]
 fn a_second_handle_that_resumes_a_running_coroutine_is_caught() {
     let mut pool = pool();
     let mut coroutine = start(&mut pool, |header| {
@@ -374,20 +374,20 @@ fn an_outer_coroutine_is_suspended_from_an_inner_ones_stack() {
 }
 
 /// The frame of this and that of the next are what the test below looks for.
-#[cfg(not(feature = "threads"))]
+#[cfg(not(threads))]
 #[inline(never)]
 fn captures_a_backtrace() -> String {
     std::hint::black_box(std::backtrace::Backtrace::force_capture()).to_string()
 }
 
-#[cfg(not(feature = "threads"))]
+#[cfg(not(threads))]
 #[inline(never)]
 fn resumes_for_a_backtrace(coroutine: &mut Coroutine<Header>) -> Step {
     std::hint::black_box(std::hint::black_box(coroutine).resume())
 }
 
 #[test]
-#[cfg(not(feature = "threads"))]
+#[cfg(not(threads))]
 fn a_backtrace_inside_goes_on_at_whoever_resumed() {
     let mut pool = pool();
     let text = Rc::new(RefCell::new(Vec::new()));
@@ -470,7 +470,7 @@ fn coroutines_pass_on_and_any_of_them_comes_back() {
     assert_eq!(coroutines[0].resume(), Step::Suspended);
     assert_eq!(*log.borrow(), ["0 begins", "1 begins", "2 begins"]);
     assert!(coroutines.iter().all(|coroutine| !coroutine.has_returned()));
-    if cfg!(not(feature = "threads")) {
+    if cfg!(not(threads)) {
         assert!(coroutines.iter().all(|coroutine| coroutine.backtrace().stacks().len() == 1));
     }
     // The last one passes its turn on to the first, which ends.

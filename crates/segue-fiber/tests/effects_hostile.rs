@@ -21,7 +21,7 @@ impl Effect for Tell {
 fn scaled(native: u64, threads: u64) -> u64 {
     if cfg!(miri) {
         3
-    } else if cfg!(feature = "threads") {
+    } else if cfg!(threads) {
         threads
     } else {
         native
@@ -75,7 +75,7 @@ fn a_million_captures_leave_nothing() {
             before = Some(resident());
         }
     }
-    if let (Some(before), false) = (before, cfg!(feature = "threads")) {
+    if let (Some(before), false) = (before, cfg!(threads)) {
         assert!(resident() < before + (8 << 20), "{} bytes more", resident() - before);
     }
     assert_eq!(leaked_stacks(), 0);
@@ -278,7 +278,7 @@ fn effects_do_not_leave_a_coroutine_or_outside() {
 }
 
 #[test]
-#[cfg(not(any(feature = "threads", miri)))]
+#[cfg(not(any(threads, miri)))]
 fn a_backtrace_crosses_handlers() {
     #[inline(never)]
     fn outermost_frame_of_the_test() -> String {

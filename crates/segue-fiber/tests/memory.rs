@@ -1,6 +1,6 @@
 //! What stacks cost and give back, and that guards guard, on real stacks.
 
-#![cfg(not(feature = "threads"))]
+#![cfg(all(not(threads), target_os = "linux"))]
 #![allow(unsafe_code)] // `suspend`, and touching memory on purpose.
 
 use std::cell::Cell;

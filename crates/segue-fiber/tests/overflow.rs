@@ -2,13 +2,14 @@
 //!
 //! A test calls itself again with a variable set; the child does the deed and must not come back.
 
-#![cfg(not(feature = "threads"))]
+#![cfg(all(not(threads), target_os = "linux"))]
 #![allow(unsafe_code)] // Faults on purpose.
 
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use segue_conformance::this_program;
 use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, ensure_alternate_stack, install_overflow_handler};
 
 const VARIABLE: &str = "SEGUE_FIBER_DEED";
@@ -20,11 +21,8 @@ fn child(test: &str, deed: impl FnOnce()) -> Option<Output> {
         deed();
         return None;
     }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(VARIABLE, "1")
-        .output()
-        .unwrap();
+    let output =
+        this_program().args([test, "--exact", "--nocapture", "--test-threads=1"]).env(VARIABLE, "1").output().unwrap();
     Some(output)
 }
 

@@ -4,7 +4,7 @@
 //! Functions that a trace must name are kept out of line and do something after their calls, so
 //! that each has a frame.
 
-#![cfg(not(feature = "threads"))]
+#![cfg(unwinds)]
 
 mod common;
 

@@ -41,6 +41,7 @@
 //!   [`checkpoint`] now and then.
 //! * [`Runtime::monitor`]: reports of workers that are stuck in a fiber. [`Runtime::on_park`] and
 //!   its like: hooks. [`Runtime::pin`]: a processor for each worker.
+//! * [`host()`]: whether fibers have stacks or threads in this build.
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 //! * [`Plain`]: the plainest scheduler, to read first.
 
@@ -72,7 +73,7 @@ pub use run::pool::{Pool, WorkerThread};
 pub use run::report::{StuckWorker, Survivors};
 pub use run::runtime::Runtime;
 pub use run::shutdown::Shutdown;
-pub use segue_fiber::{self as fiber, Backtrace, StackConfig};
+pub use segue_fiber::{self as fiber, Backtrace, Host, StackConfig, host};
 pub use worker::block_in_place::blocking_here;
 pub use worker::checkpoint::checkpoint;
 pub use worker::index::{worker_has_more, worker_index};

@@ -252,7 +252,7 @@ fn find_far(frame: *const Frame, effect: TypeId) -> Search {
     let (top, changes) = (top.id(), chain::changes());
     // With a thread for each coroutine, other threads change frames of this chain. A model's
     // threads share one of the system's.
-    let remembers = cfg!(not(any(feature = "threads", loom)));
+    let remembers = cfg!(not(any(threads, loom)));
     KNOWN.with(|known| {
         let remembered = &known[place(top, effect)];
         let it = remembered.get();

@@ -2,31 +2,24 @@
 //!
 //! Used by schedulers, which call [`install_overflow_handler`] when they start.
 //!
-//! The handler runs on the thread's alternate stack, where nothing but async-signal-safe functions
-//! may be called: the handler looks the address up in a list that only grows, formats into a small
-//! buffer and calls `write`. (To format numbers and texts, `core` takes no lock and allocates
-//! nothing.) Names of functions take deeper calls: those are made on a stack of their own
-//! (`trace`). A fault counts as an overflow if the address lies in a guard *and* the interrupted
-//! stack pointer lies in the same slot; a stray pointer into a guard is somebody else's fault.
-//! Everything else goes to the handler which was there before, std's for instance, or back to the
-//! default.
+//! The platform's handler (`platform/unix/faults.rs`) calls this on the thread's alternate stack,
+//! where nothing but async-signal-safe functions may be called: this looks the address up in a list
+//! that only grows, formats into a small buffer and calls `write`. (To format numbers and texts,
+//! `core` takes no lock and allocates nothing.) Names of functions take deeper calls: those are
+//! made on a stack of their own (`trace`). A fault counts as an overflow if the address lies in a
+//! guard *and* the interrupted stack pointer lies in the same slot; a stray pointer into a guard is
+//! somebody else's fault. Everything else goes to the handler which was there before, std's for
+//! instance, or back to the default.
 
 #![allow(unsafe_code)] // Signal handling.
 
-use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
 use std::io;
-use std::ptr;
 use std::str;
 
-use super::objects::image;
-use super::registers::Registers;
 use super::registry::{self, Slot};
-use super::signals::{Signals, default_action};
-use super::writer::Writer;
-use super::{trace, watch};
-
-static SIGNALS: Signals<2> = Signals::new([libc::SIGSEGV, libc::SIGBUS]);
+use crate::platform::faults::{self, OnFault};
+use crate::platform::{Registers, Writer, trace};
 
 /// Makes a stack overflow of a coroutine print a message with its
 /// [label](crate::Coroutine::set_label) and abort.
@@ -40,30 +33,27 @@ static SIGNALS: Signals<2> = Signals::new([libc::SIGSEGV, libc::SIGBUS]);
 ///
 /// The kernel refuses a signal handler, without a reason to do so.
 pub fn install_overflow_handler() -> io::Result<()> {
-    image();
-    // Both handlers of this crate use the thread's alternate stack: not the other on top of this
-    // one.
-    // SAFETY: `handle` is async-signal-safe.
-    unsafe { SIGNALS.install(handle, 0, Some(watch::SIGNAL)) }
+    trace::prepare();
+    faults::install::<Guards>()
 }
 
-unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes valid pointers with SA_SIGINFO, and these signals have an address
-    // when they come from a fault. If another process sent the signal, the bytes are the sender's
-    // choice: still a number, which serves only to look up a slot, and only a slot with the stack
-    // pointer in it is used.
-    let (address, registers) = unsafe { ((*info).si_addr() as usize, Registers::of(context)) };
-    if let Some(slot) = registry::find(address)
-        && address < slot.bottom
-        && (slot.start..slot.top).contains(&registers.stack)
-    {
-        // SAFETY: the interrupted stack pointer lies in the slot: its coroutine is running here.
-        unsafe { report(&slot, &registers) };
-        // SAFETY: async-signal-safe by POSIX.
-        unsafe { libc::abort() };
+/// The faults of this crate's guards.
+struct Guards;
+
+impl OnFault for Guards {
+    unsafe fn fault(address: usize, registers: &Registers) {
+        // Another process may have sent the signal, with any address: that serves only to look up a
+        // slot, and only a slot with the stack pointer in it is used.
+        if let Some(slot) = registry::find(address)
+            && address < slot.bottom
+            && (slot.start..slot.top).contains(&registers.stack)
+        {
+            // SAFETY: the interrupted stack pointer lies in the slot: its coroutine is running
+            // here.
+            unsafe { report(&slot, registers) };
+            faults::abort();
+        }
     }
-    // SAFETY: passes the kernel's arguments on.
-    unsafe { chain(signal, info, context) };
 }
 
 /// # Safety
@@ -93,30 +83,8 @@ unsafe fn report(slot: &Slot, registers: &Registers) {
          To enlarge it: {means}, SEGUE_STACK_SIZE={larger}K in the environment for the process. Aborting."
     );
     // SAFETY: by the contract.
-    unsafe { trace::print(slot, registers, &mut out) };
+    unsafe { trace::print(slot.bottom..slot.top, registers, &mut out) };
     out.flush();
-}
-
-/// Hands a fault to the handler that was there before us.
-///
-/// # Safety
-///
-/// The arguments are those of a signal handler that is running.
-unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: by the contract.
-    if unsafe { SIGNALS.pass_on(signal, info, context) } {
-        return;
-    }
-    // Back to the default; the faulting instruction runs again when this returns, and the process
-    // dies as without us. If the signal was sent rather than caused, this handler has to send the
-    // signal again.
-    // SAFETY: all of these are async-signal-safe, and the pointers are valid.
-    unsafe {
-        libc::sigaction(signal, &default_action(), ptr::null_mut());
-        if (*info).si_code <= 0 {
-            libc::raise(signal);
-        }
-    }
 }
 
 /// A name, without characters that could confuse a terminal.

@@ -28,17 +28,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use super::registry::{Entry, colour};
-use super::sys;
 use crate::config::Layout;
+use crate::platform::{memory, system};
 
 /// How many slots of the process may be guarded by `mprotect`.
 const MPROTECT_LIMIT: usize = 28_000;
 
 /// How many of them there are.
 static MPROTECTED: AtomicUsize = AtomicUsize::new(0);
-
-/// How many ranges go into one system call.
-const BATCH: usize = 128;
 
 /// A smaller reservation than this is not worth shrinking to.
 const LEAST_RESERVATION: usize = 16 << 20;
@@ -67,7 +64,7 @@ impl Region {
         segue_core::scheduling::set_stack_trimmer(super::trim::trim);
         loop {
             let size = layout.max_slots as usize * layout.stride;
-            match sys::reserve(size) {
+            match memory::reserve(size) {
                 Ok(start) => {
                     let entry = Entry::publish(start.addr().get(), *layout);
                     return Ok(Region {
@@ -146,16 +143,16 @@ impl Region {
             let all = start..start + count as usize * self.layout.stride;
             // SAFETY: the slots lie in the reservation, and nobody uses them: so nobody relies on
             // their guards yet.
-            unsafe { sys::make_accessible(all.clone()) }
+            unsafe { memory::make_accessible(all.clone()) }
                 .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
             // SAFETY: as above, nobody uses these slots.
             match unsafe { self.install_guards(first, count) } {
-                Ok(()) => return Ok(count),
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.mprotect.store(true, Relaxed),
+                Ok(true) => return Ok(count),
+                Ok(false) => self.mprotect.store(true, Relaxed),
                 Err(error) => return Err(explain(error, "cannot install the guards of stacks")),
             }
             // SAFETY: as above, nobody uses these slots.
-            unsafe { sys::make_inaccessible(all) }.map_err(|error| explain(error, "cannot guard stacks"))?;
+            unsafe { memory::make_inaccessible(all) }.map_err(|error| explain(error, "cannot guard stacks"))?;
         }
         // SAFETY: as above, nobody uses these slots.
         unsafe { self.prepare_by_mprotect(first, count) }
@@ -163,10 +160,10 @@ impl Region {
 
     /// # Safety
     /// As for [`prepare`](Region::prepare).
-    unsafe fn install_guards(&self, first: u32, count: u32) -> io::Result<()> {
+    unsafe fn install_guards(&self, first: u32, count: u32) -> io::Result<bool> {
         let mut ranges = (first..first + count).map(|number| self.guard(number));
         // SAFETY: guards lie in the reservation, and nobody uses their slots.
-        unsafe { sys::advise_all::<BATCH>(&mut ranges, sys::GUARD_INSTALL) }
+        unsafe { system::install_guards(&mut ranges) }
     }
 
     /// # Safety
@@ -190,7 +187,7 @@ impl Region {
         for done in 0..granted {
             let slot = self.bounds(first + done as u32).expect("a native stack has bounds");
             // SAFETY: the bounds of a slot leave out the guard, and nobody uses the slot.
-            if let Err(error) = unsafe { sys::make_accessible(slot) } {
+            if let Err(error) = unsafe { memory::make_accessible(slot) } {
                 MPROTECTED.fetch_sub(granted - done, Relaxed);
                 self.mprotected.fetch_add(done, Relaxed);
                 if done > 0 {
@@ -215,7 +212,7 @@ impl Region {
         // A failure leaves memory where it is, which is no fault: memory is only ever read after a
         // write.
         // SAFETY: the slots lie in the reservation, and nobody uses them, as the contract says.
-        let _ = unsafe { sys::advise_all::<BATCH>(&mut ranges, libc::MADV_DONTNEED) };
+        let _ = unsafe { system::discard(&mut ranges) };
     }
 }
 
@@ -224,7 +221,7 @@ impl Drop for Region {
         self.entry.retire();
         // SAFETY: it is the range that was reserved. All stacks are back, since each holds the
         // arena, so that nobody uses the memory.
-        unsafe { sys::unmap(self.start, self.layout.max_slots as usize * self.layout.stride) };
+        unsafe { memory::unmap(self.start, self.layout.max_slots as usize * self.layout.stride) };
         MPROTECTED.fetch_sub(*self.mprotected.get_mut(), Relaxed);
     }
 }

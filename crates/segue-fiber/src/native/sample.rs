@@ -10,11 +10,11 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::registers::Registers;
 use super::registry::{self, Label};
 use super::segments;
-use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
+use crate::platform::Registers;
+use crate::platform::unwind::unwind;
 
 /// How many stacks are followed. More than a few are coroutines that resume each other in each
 /// other's frames.

@@ -32,10 +32,10 @@
 
 #![allow(unsafe_code)] // Reads stacks.
 
-use super::registers::Registers;
 use super::registry::{self, Label};
-use super::unwind::unwind;
 use crate::backtrace::{Backtrace, StackOwner, StackTrace};
+use crate::platform::Registers;
+use crate::platform::unwind::unwind;
 use segue_core::switch::{self, Resting, Root};
 
 /// Where a coroutine is that does not run.

@@ -4,7 +4,8 @@
 
 #![allow(unsafe_code)] // Tells the kernel what is not needed of the stack that this runs on.
 
-use super::{registry, sys};
+use super::registry;
+use crate::platform::{memory, system};
 
 /// More than the memory below a local variable of [`trim`] during its call of the kernel: the rest
 /// of its frame and that of `syscall`, and the 128 bytes that a leaf uses without a word.
@@ -15,13 +16,11 @@ pub(super) fn trim() {
     let local = 0u8;
     let here = std::hint::black_box(&raw const local).addr();
     let Some(slot) = registry::find(here) else { return };
-    let end = (here - MARGIN) & !(sys::page_size() - 1);
+    let end = (here - MARGIN) & !(memory::page_size() - 1);
     if end > slot.bottom {
-        // By number: `madvise` itself may be replaced by a function with large frames. If the
-        // kernel refuses, as for memory that is locked, the pages stay.
         // SAFETY: the range lies in a slot, above its guard, and ends on a page's border below the
         // frames that are in use: this one is the innermost but for `syscall`, which `MARGIN`
         // covers. Memory below is written before it is read.
-        unsafe { libc::syscall(libc::SYS_madvise, slot.bottom, end - slot.bottom, libc::MADV_DONTNEED) };
+        unsafe { system::discard_below(slot.bottom..end) };
     }
 }

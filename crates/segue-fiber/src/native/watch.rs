@@ -6,10 +6,10 @@
 //! # How
 //!
 //! Nobody can read another thread's registers but the thread itself, in a signal handler. So the
-//! asker sends the thread a signal; the handler copies registers and stacks ([`Sample`]) into
-//! memory that the asker has prepared, and the asker unwinds the copy. The slow parts, and those
-//! that allocate, are on the asker's side. The thread loses the time of a signal and of the
-//! copying.
+//! asker sends the thread a signal (`platform/linux/asking.rs`); the handler copies registers and
+//! stacks ([`Sample`]) into memory that the asker has prepared, and the asker unwinds the copy. The
+//! slow parts, and those that allocate, are on the asker's side. The thread loses the time of a
+//! signal and of the copying.
 //!
 //! # The hand-over word, one for each thread
 //!
@@ -47,31 +47,20 @@
 //! not ASKED, and does nothing. The asker owns a share of its own, and is told by ENDED. To leak a
 //! handle keeps the memory, and nothing else: there is no guard to forget.
 //!
-//! # The signal
-//!
-//! SIGURG, as in Go's runtime and for its reasons: ignored by default, so that a late one harms
-//! nobody; not used by the C library; passed on by debuggers; a program that has it for out-of-band
-//! data must expect it without cause. A SIGURG that was not asked for goes to the handler that was
-//! there before. Real-time signals would queue, are used by the C library, and kill a process that
-//! does not handle them. The handler is installed with SA_RESTART. Still, calls that the kernel
-//! never restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's
-//! functions and the drivers here repeat it.
-//!
 //! # The handler's reads
 //!
 //! `sample` and `segments` have the argument. Two things are particular. A thread may be
-//! interrupted in the middle of a switch; the registers are then put right (`Registers::settled`),
-//! so that the trace is of one side or of the other. And a stack pointer that is neither in an
+//! interrupted in the middle of a switch; the platform then puts the registers right, so that the
+//! trace is of one side or of the other. And a stack pointer that is neither in an
 //! arena nor on the thread's own stack (an alternate signal stack, a foreign library's coroutine)
 //! is not followed at all.
 
 #![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::io;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,16 +68,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::altstack::ensure_alternate_stack;
-use super::of_thread::{Kept, OfThread};
-use super::registers::Registers;
 use super::sample::Sample;
-use super::signals::Signals;
 use crate::backtrace::Backtrace;
+use crate::platform::asking::{self, Answers, Thread};
+use crate::platform::of_thread::{Kept, OfThread};
+use crate::platform::{Registers, ensure_alternate_stack};
 use crate::unanswered::Unanswered;
-
-/// The signal by which threads are asked.
-pub(super) const SIGNAL: c_int = libc::SIGURG;
 
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
@@ -99,7 +84,7 @@ const ENDED: u32 = 4;
 /// The state that the thread, its signal handler and the askers share.
 struct Shared {
     word: AtomicU32,
-    thread: libc::pid_t,
+    thread: Thread,
     /// The thread's own stack.
     stack: Range<usize>,
     asker: Mutex<()>,
@@ -121,8 +106,6 @@ segue_core::plain_thread_local! {
 
 /// The thread's own share.
 static REGISTERED: OfThread<Shared> = OfThread::new();
-
-static SIGNALS: Signals<1> = Signals::new([SIGNAL]);
 
 /// A thread that other threads may ask for its calls.
 ///
@@ -170,14 +153,12 @@ impl Watched {
                 Arc::from_raw(shared.as_ptr())
             }));
         }
-        // SAFETY: `handle` is async-signal-safe.
-        unsafe { SIGNALS.install(handle, libc::SA_RESTART, None)? };
+        asking::install::<Shared>()?;
         ensure_alternate_stack()?;
         let shared = Arc::new(Shared {
             word: AtomicU32::new(IDLE),
-            // SAFETY: no preconditions.
-            thread: unsafe { libc::gettid() },
-            stack: own_stack()?,
+            thread: Thread::current(),
+            stack: asking::own_stack()?,
             asker: Mutex::new(()),
             sample: OnceLock::new(),
         });
@@ -215,10 +196,7 @@ impl Watched {
         if shared.word.compare_exchange(IDLE, ASKED, Ordering::Release, Ordering::Relaxed).is_err() {
             return Err(Unanswered::Ended);
         }
-        // SAFETY: no preconditions: a thread that is not there, or another one of this process that
-        // has its number, makes no difference here.
-        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), shared.thread, SIGNAL) };
-        if sent != 0 {
+        if !shared.thread.interrupt() {
             // The thread is over, or this is the child of a fork, in which the thread is not.
             let _ = shared.word.compare_exchange(ASKED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
             return Err(Unanswered::Ended);
@@ -268,22 +246,23 @@ impl Shared {
         }
         Ok(())
     }
+}
 
-    /// Answers, if the thread was asked. Async-signal-safe.
-    ///
-    /// # Safety
-    ///
-    /// Called by the handler of a signal that interrupted this thread, with its context.
-    unsafe fn answer(&self, context: *mut c_void) -> bool {
-        if self.word.compare_exchange(ASKED, COPYING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+impl Answers for Shared {
+    unsafe fn answer(registers: Registers) -> bool {
+        let shared = ASKABLE.get();
+        // SAFETY: the thread's own, with a share of its registration's as long as the pointer
+        // stands there.
+        let Some(shared) = (unsafe { shared.as_ref() }) else { return false };
+        if shared.word.compare_exchange(ASKED, COPYING, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        if let Some(sample) = self.sample.get() {
-            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this is the
-            // interrupted context.
-            unsafe { (*sample.get()).take(Registers::settled(context), &self.stack) };
+        if let Some(sample) = shared.sample.get() {
+            // SAFETY: the word is COPYING, so that the sample is ours. By the contract this thread
+            // was interrupted with these registers.
+            unsafe { (*sample.get()).take(registers, &shared.stack) };
         }
-        self.word.store(COPIED, Ordering::Release);
+        shared.word.store(COPIED, Ordering::Release);
         true
     }
 }
@@ -297,45 +276,4 @@ impl Kept for Shared {
         let shared = unsafe { Arc::from_raw(shared.as_ptr()) };
         shared.word.store(ENDED, Ordering::Release);
     }
-}
-
-/// The bounds of the calling thread's own stack, without its guard.
-fn own_stack() -> io::Result<Range<usize>> {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: initialises the attributes, of the thread that calls.
-    let result = unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) };
-    if result != 0 {
-        return Err(io::Error::from_raw_os_error(result));
-    }
-    let (mut start, mut size, mut guard) = (ptr::null_mut(), 0, 0);
-    // SAFETY: initialised above, and destroyed here once; the places are ours.
-    let result = unsafe {
-        let stack = libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut size);
-        let guarded = libc::pthread_attr_getguardsize(attributes.as_ptr(), &mut guard);
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        stack | guarded
-    };
-    if result != 0 {
-        return Err(io::Error::other("the bounds of the thread's stack are not known"));
-    }
-    // Some C libraries count the guard in. A thread that runs there overflows.
-    let start = start.addr();
-    Ok(start + guard..start + size)
-}
-
-unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the C library's `errno` is this thread's.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { *errno };
-    let shared = ASKABLE.get();
-    // SAFETY: the thread's own, with a share of its registration's as long as the pointer stands
-    // there. The context is the kernel's.
-    let answered = unsafe { shared.as_ref().is_some_and(|shared| shared.answer(context)) };
-    if !answered {
-        // SAFETY: passes the kernel's arguments on.
-        unsafe { SIGNALS.pass_on(signal, info, context) };
-    }
-    // SAFETY: as above.
-    unsafe { *errno = before };
 }

@@ -1,22 +1,24 @@
 //! The registers that unwinding starts with: those of interrupted code, or of code that rests.
 //!
-//! Used by the signal handlers of `overflow` and `watch`, which get the first, and by `segments`,
-//! which reads the second.
+//! Used by the handlers of `unix/faults.rs` and `linux/asking.rs`, which get the first, and by
+//! `native/segments.rs`, which reads the second.
 
 #![allow(unsafe_code)] // Reads a signal's context, and the words of a side that rests.
 
 use std::ffi::c_void;
 
-use super::half_way::half_way;
+use super::own::processor;
 use segue_core::switch::{self, Resting};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Registers {
+pub(crate) struct Registers {
     pub instruction: usize,
     pub stack: usize,
+    #[cfg_attr(not(unwinds), allow(dead_code))] // For unwinders.
     pub frame: usize,
     /// The further values for the unwinder: the register with the return address of a function that
     /// has called none, where there is such a register, and the instruction again elsewhere.
+    #[cfg_attr(not(unwinds), allow(dead_code))] // For unwinders.
     pub link: usize,
 }
 
@@ -28,43 +30,7 @@ impl Registers {
     /// `context` is the third argument of a signal handler with SA_SIGINFO that is running.
     pub unsafe fn of(context: *mut c_void) -> Registers {
         // SAFETY: by the contract.
-        let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-        #[cfg(target_arch = "x86_64")]
-        {
-            let register = |index: i32| context.gregs[index as usize] as usize;
-            Registers {
-                instruction: register(libc::REG_RIP),
-                stack: register(libc::REG_RSP),
-                frame: register(libc::REG_RBP),
-                link: register(libc::REG_RIP),
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        Registers {
-            instruction: context.pc as usize,
-            stack: context.sp as usize,
-            frame: context.regs[29] as usize,
-            link: context.regs[30] as usize,
-        }
-    }
-
-    /// As [`of`](Self::of). In the middle of a switch some registers belong to one side and some to
-    /// the other: then this yields those of the side that owns the stack, at rest.
-    /// Async-signal-safe.
-    ///
-    /// # Safety
-    ///
-    /// As for [`of`](Self::of); and the interrupted code is that of the calling thread.
-    pub unsafe fn settled(context: *mut c_void) -> Registers {
-        // SAFETY: by the contract; the side that rests there has its words in place, as that side
-        // is neither running nor gone: the interrupted code is about to let that side go on, or has
-        // just put it to rest.
-        unsafe {
-            match half_way(&(*context.cast::<libc::ucontext_t>()).uc_mcontext) {
-                Some(rests) => Registers::resting(rests),
-                None => Registers::of(context),
-            }
-        }
+        unsafe { processor::interrupted(&*context.cast::<libc::ucontext_t>()) }
     }
 
     /// Those with which somebody at rest will go on. Async-signal-safe.

@@ -6,20 +6,19 @@
 mod baton;
 mod coroutine;
 mod region;
-mod watched;
 
 use std::fmt;
 use std::io;
 
 use crate::backtrace::StackTrace;
+pub use crate::unwatched::Watched;
 
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use coroutine::{PASSES_ON, prefetch, prefetch_frames};
 pub(crate) use region::Region;
-pub use watched::Watched;
 
 /// What every backtrace says here.
-const NO_TRACES: &str = "no backtraces where each fiber is a thread: build without the feature `threads`";
+pub(crate) const NO_TRACES: &str = "no backtraces where each fiber is a thread: build without the feature `threads`";
 
 /// There are no stacks to write of.
 pub(crate) fn write_stacks(_: &mut fmt::Formatter<'_>, _: &[StackTrace]) -> fmt::Result {

@@ -24,7 +24,7 @@ impl Effect for Tell {
 fn times(native: u64) -> u64 {
     if cfg!(miri) {
         20
-    } else if cfg!(feature = "threads") {
+    } else if cfg!(threads) {
         native.min(1000)
     } else {
         native

@@ -35,7 +35,7 @@ fn queens() {
         }
         Some(columns)
     }
-    let queens = if cfg!(any(miri, feature = "threads")) { 4 } else { 6 };
+    let queens = if cfg!(any(miri, threads)) { 4 } else { 6 };
     let first = multi::handle(|| place(queens), |it| it, |Column(of), k| (0..of).find_map(|it| k.resume(it)));
     assert_eq!(first.unwrap(), if queens == 4 { vec![1, 3, 0, 2] } else { vec![1, 3, 5, 0, 2, 4] });
     let all = multi::handle(

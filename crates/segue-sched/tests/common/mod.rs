@@ -6,11 +6,12 @@
 pub mod gangs;
 
 use gangs::Gangs;
+use segue_conformance::this_program;
 use segue_core::{Cancelled, WaitQueue, WaitsFor};
 use segue_sched::{ByDeadline, ByPriority, Fair, Fifo, Hierarchical, Policy, Pool, RoundRobin, Runtime, Sim, Stealing};
 use std::fmt;
 use std::io::Read;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ pub fn in_child(test: &str, body: impl FnOnce()) -> End {
     // Test threads are named by the whole path.
     let thread = std::thread::current();
     let test = thread.name().filter(|path| path.ends_with(test)).unwrap_or(test);
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = this_program();
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stderr.take().unwrap();

@@ -5,6 +5,7 @@
 mod common;
 
 use common::STAND_IN;
+use segue_conformance::this_program;
 use segue_core::{Builder, spawn, yield_now};
 use segue_sched::{Goes, Policy, Pool, Runtime, Seat, StuckWorker, Task, Why};
 use std::collections::VecDeque;
@@ -171,7 +172,7 @@ fn a_report_that_nobody_reads_ends_nothing() {
     }
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut child = this_program();
     child.args(["a_report_that_nobody_reads_ends_nothing", "--exact", "--nocapture"]).env(CHILD, "1").stderr(writer);
     let output = child.output().unwrap();
     assert!(output.status.success(), "{output:?}");

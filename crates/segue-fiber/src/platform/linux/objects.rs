@@ -1,6 +1,6 @@
 //! The loaded objects: the program and its libraries.
 //!
-//! Used by `unwind` for the tables of each, by `trace` and `symbols` for the program's code.
+//! Used by `unwind` for the tables of each, by `trace` and `program` for the program's code.
 
 #![allow(unsafe_code)] // Asks the loader.
 
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 /// Calls `f` with each loaded object and its headers, the program first, until an answer of
 /// `false`. Under the loader's lock: no object goes meanwhile.
-pub(super) fn each<F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool>(mut f: F) {
+pub(in crate::platform) fn each<F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool>(mut f: F) {
     unsafe extern "C" fn call<F>(info: *mut libc::dl_phdr_info, _size: usize, f: *mut c_void) -> c_int
     where
         F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool,
@@ -29,13 +29,13 @@ pub(super) fn each<F: FnMut(&libc::dl_phdr_info, &[libc::Elf64_Phdr]) -> bool>(m
 }
 
 /// Where a part of an object lies.
-pub(super) fn part(info: &libc::dl_phdr_info, header: &libc::Elf64_Phdr) -> Range<usize> {
+pub(in crate::platform) fn part(info: &libc::dl_phdr_info, header: &libc::Elf64_Phdr) -> Range<usize> {
     let start = info.dlpi_addr as usize + header.p_vaddr as usize;
     start..start + header.p_memsz as usize
 }
 
 /// The program's load address and its largest piece of executable code.
-pub(super) struct Image {
+pub(in crate::platform) struct Image {
     pub base: usize,
     pub code: Range<usize>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Image {
 static IMAGE: OnceLock<Image> = OnceLock::new();
 
 /// The program's code. To be called ahead of a signal: its first call is not async-signal-safe.
-pub(super) fn image() -> &'static Image {
+pub(in crate::platform) fn image() -> &'static Image {
     IMAGE.get_or_init(|| {
         let mut image = Image { base: 0, code: 0..0 };
         each(|info, headers| {

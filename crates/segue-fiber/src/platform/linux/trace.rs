@@ -1,13 +1,13 @@
 //! Where an overflowed fiber was: code addresses, as far as a signal handler can tell them safely.
 //!
-//! Used by `overflow`.
+//! Used by `native/overflow.rs`.
 //!
 //! Rust code keeps no frame pointers by default and unwinding is not async-signal-safe, so the
 //! stack is scanned instead: a word that points into the program's code right behind a call
 //! instruction is, nearly always, a return address. Some may be left over from calls that have
-//! ended. Only the slot's own memory and the program's own code are read, both of which are mapped.
-//! Addresses are printed as they stand in the program's file, so that `addr2line` resolves them,
-//! with the names that the file's symbols have for them.
+//! ended. Only the stack's own memory and the program's own code are read, both of which are
+//! mapped. Addresses are printed as they stand in the program's file, so that `addr2line` resolves
+//! them, with the names that the file's symbols have for them.
 
 #![allow(unsafe_code)] // Reads the stack and code.
 
@@ -16,22 +16,26 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::objects::image;
-use super::registers::Registers;
-use super::registry::Slot;
-use super::symbols::{Program, write_name};
-use super::writer::Writer;
+use super::processor::follows_call;
+use super::program::{Program, write_name};
+use crate::platform::{Registers, Writer};
 
 /// How many addresses are printed, and how far the scan goes.
 const PRINTED: usize = 16;
 const SCANNED: usize = 64 * 1024;
 
+/// Looks the program's code up, ahead of any signal.
+pub(crate) fn prepare() {
+    image();
+}
+
 /// Prints the faulting instruction and the likely return addresses, innermost first.
 ///
 /// # Safety
 ///
-/// The slot is in use by the interrupted code of this thread, which is in the handler of its fault,
-/// and does not return from there.
-pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer) {
+/// All of the stack is readable, and in use by the interrupted code of this thread, which is in the
+/// handler of its fault, and does not return from there.
+pub(crate) unsafe fn print(stack: Range<usize>, registers: &Registers, out: &mut Writer) {
     let image = image();
     if image.code.is_empty() {
         return;
@@ -41,14 +45,14 @@ pub(super) unsafe fn print(slot: &Slot, registers: &Registers, out: &mut Writer)
         lines.push(registers.instruction - image.base);
     }
     let word = size_of::<usize>();
-    let mut place = registers.stack.max(slot.bottom).next_multiple_of(word);
-    let end = slot.top.min(place + SCANNED);
+    let mut place = registers.stack.max(stack.start).next_multiple_of(word);
+    let end = stack.end.min(place + SCANNED);
     while place + word <= end && lines.len < lines.addresses.len() {
-        // SAFETY: between the guard and the slot's top all memory is readable (by the contract the
-        // slot is in use), and the code on that stack is interrupted.
+        // SAFETY: by the contract the stack is readable, and the code on that stack is interrupted.
         let value = unsafe { (place as *const usize).read_volatile() };
-        // SAFETY: the image has a mapped piece of code.
-        if unsafe { follows_call(value, &image.code) } {
+        let is_inside = (image.code.start + 8..image.code.end).contains(&value);
+        // SAFETY: the 8 bytes before lie in the code, which is mapped.
+        if is_inside && unsafe { follows_call(value) } {
             // The address of the call rather than of the next instruction, which may be another
             // function's.
             lines.push(value - 1 - image.base);
@@ -128,27 +132,5 @@ unsafe fn on_a_large_stack(f: extern "C" fn(*mut c_void) -> c_int, argument: *mu
         // SAFETY: the mapping's end, which is aligned to a page, begins a stack; the rest is by the
         // contract. No signal is sent at the end.
         unsafe { libc::clone(f, stack.byte_add(SIZE), libc::CLONE_VM | libc::CLONE_VFORK, argument) };
-    }
-}
-
-/// Whether the instruction before an address is a call.
-///
-/// # Safety
-///
-/// `code` is mapped and readable.
-unsafe fn follows_call(address: usize, code: &Range<usize>) -> bool {
-    if !(code.start + 8..code.end).contains(&address) {
-        return false;
-    }
-    // SAFETY: at most 8 bytes before an address at least 8 bytes into the code.
-    let byte = |before: usize| unsafe { ((address - before) as *const u8).read_volatile() };
-    if cfg!(target_arch = "x86_64") {
-        // call rel32; call r/m64 (FF /2) with no, 8-bit and 32-bit displacement, with and without
-        // an index byte.
-        let indirect = |before: usize| byte(before) == 0xff && byte(before - 1) & 0x38 == 0x10;
-        byte(5) == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
-    } else {
-        // A word-aligned address into the code is all that is asked for elsewhere.
-        address.is_multiple_of(4)
     }
 }

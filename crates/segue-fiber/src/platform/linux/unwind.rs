@@ -1,6 +1,6 @@
 //! The calls on one stack, by the unwind tables of the program and its libraries.
 //!
-//! Used by `segments`, with a stack in place, and by `watch`, with a copy.
+//! Used by `native/segments.rs`, with a stack in place, and by `native/sample.rs`, with a copy.
 //!
 //! The unwinding itself is the crate `framehop`'s. That crate reads the stack through a closure
 //! only, which refuses foreign addresses, so that wrong tables make a wrong trace and nothing
@@ -21,7 +21,7 @@ use framehop::{CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocate
 use framehop::{UnwindRegsNative, Unwinder, UnwinderNative};
 
 use super::objects;
-use super::registers::Registers;
+use crate::platform::Registers;
 use segue_core::switch;
 
 /// Nobody reads further. The limit ends traces that go in circles.
@@ -48,7 +48,7 @@ static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
 ///
 /// `read` gives the word at an address, if that lies on the stack. `read` must not panic or take a
 /// backtrace.
-pub(super) fn unwind(registers: &Registers, read: impl Fn(usize) -> Option<usize>) -> (Vec<usize>, bool) {
+pub(crate) fn unwind(registers: &Registers, read: impl Fn(usize) -> Option<usize>) -> (Vec<usize>, bool) {
     if switch::is_in_root(registers.instruction) {
         return (Vec::new(), true);
     }

@@ -1,12 +1,30 @@
-//! A thread that a signal interrupted in the middle of a switch.
+//! x86-64 under Linux: the registers of interrupted code, the middle of a switch, and calls.
 //!
-//! Used by `registers`, for reports of where a thread is. Between the two stores or loads of a
-//! switch the registers are those of neither side, and no unwind table says so. Such places are
-//! told by the instructions of `segue_core::switch` themselves.
+//! Used by `registers` and `trace`, and by `asking` for the middle of a switch.
+//!
+//! Between the two stores or loads of a switch the registers are those of neither side, and no
+//! unwind table says so. Such places are told by the instructions of `segue_core::switch`
+//! themselves.
 
-#![allow(unsafe_code)] // Instructions are read.
+#![allow(unsafe_code)] // Reads a signal's context, and instructions.
 
+use crate::platform::Registers;
 use segue_core::switch::Resting;
+
+/// The registers of the code that a signal interrupted. Async-signal-safe.
+///
+/// # Safety
+///
+/// None is needed here; where the context has a pointer, a handler has to be running.
+pub(in crate::platform) unsafe fn interrupted(context: &libc::ucontext_t) -> Registers {
+    let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
+    Registers {
+        instruction: register(libc::REG_RIP),
+        stack: register(libc::REG_RSP),
+        frame: register(libc::REG_RBP),
+        link: register(libc::REG_RIP),
+    }
+}
 
 /// If a thread was interrupted in the middle of a switch: where the side rests that owns the stack.
 /// Async-signal-safe.
@@ -16,10 +34,9 @@ use segue_core::switch::Resting;
 /// # Safety
 ///
 /// The context is that of a signal that interrupted this thread.
-#[cfg(target_arch = "x86_64")]
 #[inline]
-pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
-    let register = |index: i32| context.gregs[index as usize] as usize;
+pub(in crate::platform) unsafe fn half_way(context: &libc::ucontext_t) -> Option<Resting> {
+    let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
     let at = register(libc::REG_RIP);
     let rests = register(libc::REG_RSP);
     // SAFETY: the thread is about to execute the instruction there. The bytes are compared one by
@@ -32,27 +49,16 @@ pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
     between.then_some(rests as Resting)
 }
 
-/// As on x86-64: the words of the side that goes to rest are stored and its stack pointer is below
-/// them, or the stack pointer is the other side's and the instruction is not.
+/// Whether the instruction before an address is a call.
 ///
 /// # Safety
 ///
-/// As there.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub(super) unsafe fn half_way(context: &libc::mcontext_t) -> Option<Resting> {
-    /// str x19, [sp, #16]; ldp x29, x3, [x1, #-32]; ldr x19, [x1, #-16]; mov sp, x1; br x3.
-    const CODE: [u32; 5] = [0xf900_0bf3, 0xa97e_0c3d, 0xf85f_0033, 0x9100_003f, 0xd61f_0060];
-    let (sp, at) = (context.sp as usize, context.pc as *const u32);
-    // SAFETY: the thread is about to execute the instruction there; before a jump, the next ones
-    // too.
-    let word = |n: usize| unsafe { *at.add(n) };
-    let first = word(0);
-    let place = CODE.iter().position(|&instruction| instruction == first)?;
-    let stands = CODE[place..].iter().enumerate().all(|(n, &instruction)| word(n) == instruction);
-    match place {
-        _ if !stands => None,
-        4 => (sp == context.regs[1] as usize).then_some(sp as Resting),
-        _ => Some((sp + 32) as Resting),
-    }
+/// There are 8 bytes of code before the address.
+pub(in crate::platform) unsafe fn follows_call(address: usize) -> bool {
+    // SAFETY: at most 8 bytes before the address, which are code by the contract.
+    let byte = |before: usize| unsafe { ((address - before) as *const u8).read_volatile() };
+    // call rel32; call r/m64 (FF /2) with no, 8-bit and 32-bit displacement, with and without an
+    // index byte.
+    let indirect = |before: usize| byte(before) == 0xff && byte(before - 1) & 0x38 == 0x10;
+    byte(5) == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
 }

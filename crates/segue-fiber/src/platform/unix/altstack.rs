@@ -18,8 +18,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
+use super::memory;
 use super::of_thread::{Kept, OfThread};
-use super::sys;
+use crate::platform::system;
 
 /// The need of our handler beyond the frame that the kernel writes.
 const HANDLER: usize = 4096;
@@ -35,7 +36,7 @@ static OWN: OfThread<AlternateStack> = OfThread::new();
 /// The kernel refuses memory, or the C library a place for the pointer.
 pub fn ensure_alternate_stack() -> io::Result<()> {
     let present = present()?;
-    if present.ss_flags & libc::SS_DISABLE == 0 && present.ss_size >= frame() + HANDLER {
+    if present.ss_flags & libc::SS_DISABLE == 0 && present.ss_size >= system::signal_frame() + HANDLER {
         return Ok(());
     }
     if let Some(own) = OWN.get() {
@@ -55,17 +56,11 @@ pub fn ensure_alternate_stack() -> io::Result<()> {
     unsafe { install(own) }
 }
 
-/// How large the frame is that the kernel writes.
-fn frame() -> usize {
-    // SAFETY: no preconditions.
-    (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(libc::MINSIGSTKSZ)
-}
-
 /// The thread's alternate stack.
 fn present() -> io::Result<libc::stack_t> {
     let mut present = MaybeUninit::<libc::stack_t>::uninit();
     // SAFETY: changes nothing and writes the present state.
-    sys::check(unsafe { libc::sigaltstack(ptr::null(), present.as_mut_ptr()) })?;
+    super::check(unsafe { libc::sigaltstack(ptr::null(), present.as_mut_ptr()) })?;
     // SAFETY: written by the successful call.
     Ok(unsafe { present.assume_init() })
 }
@@ -75,9 +70,9 @@ fn present() -> io::Result<libc::stack_t> {
 struct AlternateStack;
 
 fn map() -> io::Result<NonNull<AlternateStack>> {
-    let own = sys::reserve(sys::page_size() + size())?.cast();
+    let own = memory::reserve(memory::page_size() + size())?.cast();
     // SAFETY: the range lies in the new reservation, behind the guard page.
-    match unsafe { sys::make_accessible(start(own)..start(own) + size()) } {
+    match unsafe { memory::make_accessible(start(own)..start(own) + size()) } {
         Ok(()) => Ok(own),
         Err(error) => {
             // SAFETY: the memory was just reserved, and nobody else has the address.
@@ -91,18 +86,18 @@ fn map() -> io::Result<NonNull<AlternateStack>> {
 /// The stack comes from [`map`], and nobody uses the stack any more.
 unsafe fn unmap(own: NonNull<AlternateStack>) {
     // SAFETY: `map` has reserved so much there, and nobody uses the memory, as the contract says.
-    unsafe { sys::unmap(own.cast(), sys::page_size() + size()) };
+    unsafe { memory::unmap(own.cast(), memory::page_size() + size()) };
 }
 
 /// How large a stack is, without its guard.
 fn size() -> usize {
-    let page = sys::page_size();
-    (frame() + HANDLER).max(libc::SIGSTKSZ).next_multiple_of(page) + 2 * page
+    let page = memory::page_size();
+    (system::signal_frame() + HANDLER).max(libc::SIGSTKSZ).next_multiple_of(page) + 2 * page
 }
 
 /// Where the stack starts: above the guard page.
 fn start(own: NonNull<AlternateStack>) -> usize {
-    own.addr().get() + sys::page_size()
+    own.addr().get() + memory::page_size()
 }
 
 /// Whether the caller runs on this stack.
@@ -119,7 +114,7 @@ unsafe fn install(own: NonNull<AlternateStack>) -> io::Result<()> {
     let new = libc::stack_t { ss_sp: start(own) as *mut _, ss_flags: 0, ss_size: size() };
     // SAFETY: the memory is mapped, and stays until this thread disables the stack, by the
     // contract.
-    sys::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })
+    super::check(unsafe { libc::sigaltstack(&new, ptr::null_mut()) })
 }
 
 impl Kept for AlternateStack {

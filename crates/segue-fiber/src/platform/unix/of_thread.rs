@@ -1,6 +1,6 @@
 //! An address that each thread keeps for itself until its end, under a key of the C library's.
 //!
-//! Used by `altstack` and `watch`, for values that a thread has in the destructors of its
+//! Used by `altstack` and `native/watch.rs`, for values that a thread has in the destructors of its
 //! thread-local variables, too, where fibers may run: such a variable is gone in destructors of
 //! others. The destructor of a key comes after those of Rust's variables. Where a C library has all
 //! of them in one list the key's destructor may come before some; then it is called again for
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 /// A type of values that threads keep.
-pub(super) trait Kept {
+pub(crate) trait Kept {
     /// Called on the thread that has kept the value, at the thread's end.
     ///
     /// # Safety
@@ -24,13 +24,13 @@ pub(super) trait Kept {
 }
 
 /// The place of a `T` in each thread.
-pub(super) struct OfThread<T> {
+pub(crate) struct OfThread<T> {
     key: OnceLock<libc::pthread_key_t>,
     marker: PhantomData<fn(T)>,
 }
 
 impl<T: Kept> OfThread<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { key: OnceLock::new(), marker: PhantomData }
     }
 
@@ -50,7 +50,7 @@ impl<T: Kept> OfThread<T> {
     }
 
     /// The value that the calling thread keeps.
-    pub(super) fn get(&self) -> Option<NonNull<T>> {
+    pub(crate) fn get(&self) -> Option<NonNull<T>> {
         // SAFETY: the key is never deleted.
         self.key.get().and_then(|key| NonNull::new(unsafe { libc::pthread_getspecific(*key) }.cast()))
     }
@@ -60,7 +60,7 @@ impl<T: Kept> OfThread<T> {
     ///
     /// # Safety
     /// The value stays in place until [`Kept::end`] gets it, at the thread's end.
-    pub(super) unsafe fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
+    pub(crate) unsafe fn keep(&self, kept: NonNull<T>) -> io::Result<()> {
         // SAFETY: the key is never deleted, and its destructor may have the value, by the contract.
         check(unsafe { libc::pthread_setspecific(self.key()?, kept.as_ptr().cast()) })
     }

@@ -1,6 +1,6 @@
 //! Handlers of signals, each in front of the one that was there before.
 //!
-//! Used by `overflow` and `watch`.
+//! Used by `faults`, and by the ports in which threads ask each other.
 
 #![allow(unsafe_code)] // Signal handling.
 
@@ -10,13 +10,16 @@ use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 
-use super::sys::check;
+use super::check;
+
+/// The signal by which threads ask each other, where they do.
+pub(in crate::platform) const ASKING: c_int = libc::SIGURG;
 
 /// The arguments of a handler: the signal, its information, and the interrupted context.
-pub(super) type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+pub(in crate::platform) type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// A handler for some signals, of the whole process.
-pub(super) struct Signals<const N: usize> {
+pub(in crate::platform) struct Signals<const N: usize> {
     signals: [c_int; N],
     /// The earlier action. Set before the handler can run.
     previous: OnceLock<[libc::sigaction; N]>,
@@ -85,7 +88,7 @@ impl<const N: usize> Signals<N> {
 }
 
 /// The default action, without flags.
-pub(super) fn default_action() -> libc::sigaction {
+pub(in crate::platform) fn default_action() -> libc::sigaction {
     // SAFETY: a C structure of integers, a set of bits and an optional function pointer, all of
     // which may be zero: the default action, no flags, an empty mask.
     unsafe { mem::zeroed() }

@@ -6,7 +6,7 @@
 use std::fmt::{self, Write};
 
 /// Writes to standard error from a signal handler, through a small buffer.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     buffer: [u8; 256],
     len: usize,
 }

@@ -1,0 +1,33 @@
+//! The program that runs, to be started once more.
+//!
+//! Used by tests that need a process to themselves.
+
+use std::env;
+use std::process::Command;
+
+/// The command that starts the calling program once more, for tests that need a process of their
+/// own.
+///
+/// Under an emulator that is a command of the emulator: the variable `SEGUE_RUNNER` has its words,
+/// as Cargo's `CARGO_TARGET_<TRIPLE>_RUNNER` has.
+///
+/// # Panics
+///
+/// If the system does not know the program's path.
+///
+/// # Examples
+///
+/// ```
+/// let listed = segue_conformance::this_program().arg("--list").output()?;
+/// # let _ = listed;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn this_program() -> Command {
+    let program = env::current_exe().expect("a system that knows a program's path");
+    let runner = env::var("SEGUE_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(first) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    command
+}

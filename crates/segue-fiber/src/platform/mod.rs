@@ -1,0 +1,57 @@
+//! The system below real stacks. Everything that is of one system or processor is in this room, and
+//! in `segue_core::switch`.
+//!
+//! Used by `native`, the host with real stacks. The host on threads needs nothing of this.
+//!
+//! # What a port provides
+//!
+//! | part | what | left out |
+//! | --- | --- | --- |
+//! | the switch | `segue_core::switch`, a file for each processor and calling convention | `build.rs` chooses the host on threads: a thread for each fiber |
+//! | `memory`, `system` | address space that takes no memory, access to parts of it, its return; guards that split no mapping, if there are such | needed. Without such guards a process has at most 28,000 stacks |
+//! | `faults`, `Registers::of`, `Writer`, `ensure_alternate_stack` | a handler that gets the address of a fault and the interrupted stack pointer, on a stack of its own | a port may have a handler that is never called: an overflow of a stack then is a fault without a name |
+//! | `trace`, `program` | the program's code, its calls and its names | reports of overflows without calls; backtraces with addresses |
+//! | `unwind` | the calls on a stack | a backtrace has the place of each stack's rest alone |
+//! | `asking` | a thread interrupts another one, which runs a function of ours | a thread's backtrace is empty and says so; reports of stuck workers are without a place |
+//!
+//! `build.rs` says which of these a target has. A port without one compiles and runs: what stands
+//! in for it is in `without`.
+//!
+//! # To add a port
+//!
+//! A processor: its file in `segue_core::switch`, with the test of `tests/registers.rs`; its file
+//! for each system here, with `interrupted` (the registers of a signal's context) and, where these
+//! parts are there, `follows_call` and `half_way`; its row in `build.rs`. A system: a folder here,
+//! with `system` at least. Then `docs/platforms.md`, which `.ci/run platforms` compares with what
+//! it has run.
+
+mod registers;
+
+#[cfg(any(target_os = "macos", target_os = "freebsd"))]
+mod bsd;
+#[cfg(any(target_os = "macos", target_os = "freebsd"))]
+use bsd as own;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as own;
+mod unix;
+#[cfg(not(all(target_os = "linux", unwinds)))]
+mod without;
+
+#[cfg(watches)]
+pub(crate) use own::asking;
+pub(crate) use own::system;
+#[cfg(unwinds)]
+pub(crate) use own::unwind;
+#[cfg(target_os = "linux")]
+pub(crate) use own::{program, trace};
+pub(crate) use registers::Registers;
+pub use unix::ensure_alternate_stack;
+#[cfg(watches)]
+pub(crate) use unix::of_thread;
+pub(crate) use unix::{Writer, faults, memory};
+#[cfg(not(unwinds))]
+pub(crate) use without::unwind;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use without::{program, trace};
