@@ -4,7 +4,7 @@
 # room is a folder, a file of the root, or several of these with commas between. What an import is
 # says `rooms.awk`.
 ROOMS="segue-core: primitives contract chain timers tree values thread sim wait cancel spawn blocking drivers
-    segue-conformance: probe report watchdog cancelling jobs places queues races sources timers turns unwinding waits suite
+    segue-conformance: again probe report watchdog cancelling jobs places queues races sources timers turns unwinding waits suite
     segue-io: system selector ring driver apart descriptor net signal fs process
     segue-fiber: unanswered hosts platform native,threaded,unwatched,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi
     segue-sched: worker policies run plain join par hosted explore

@@ -19,11 +19,11 @@
 //!
 //! # To add a port
 //!
-//! A processor: its file in `segue_core::switch`, with the test of `tests/registers.rs`; its file
-//! for each system here, with `interrupted` (the registers of a signal's context) and, where these
-//! parts are there, `follows_call` and `half_way`; its row in `build.rs`. A system: a folder here,
-//! with `system` at least. Then `docs/platforms.md`, which `.ci/run platforms` compares with what
-//! it has run.
+//! A processor: its file in `segue_core::switch`, and one for the test of registers in
+//! `crates/segue-core/tests/switch`; its file for each system here, with `interrupted` (the
+//! registers of a signal's context) and, where these parts are there, `follows_call` and
+//! `half_way`; its row in `build.rs`. A system: a folder here, with `system` and `processor` at
+//! least. Then a row in docs/platforms.md, and a line in `.ci/platforms.sh`.
 
 mod registers;
 

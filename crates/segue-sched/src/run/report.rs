@@ -8,7 +8,6 @@ use segue_fiber::{Backtrace, Unanswered};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A worker that has been in one fiber for long, by the [monitor](crate::Runtime::monitor).
@@ -95,7 +94,10 @@ impl fmt::Display for Survivors {
 /// Prints to standard error, if anybody reads it, and without its lock: a worker may be stuck that
 /// holds the lock.
 pub(crate) fn say(text: &str) {
-    let own = io::stderr().as_fd().try_clone_to_owned();
+    #[cfg(windows)]
+    let own = std::os::windows::io::AsHandle::as_handle(&io::stderr()).try_clone_to_owned();
+    #[cfg(not(windows))]
+    let own = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned();
     // Nobody can be told of an error.
     let _ = own.and_then(|own| File::from(own).write_all(text.as_bytes()));
 }

@@ -1,7 +1,7 @@
 //! Whatever starts or runs a fiber is called in destructors of thread-local variables, where the
 //! library's own variables are there, not made yet, or gone. Each call does its work; none ends
 //! the process.
-#![cfg(not(miri))]
+#![cfg(all(unix, not(miri)))]
 
 use crate::common::in_child;
 use segue_core::{scope, spawn, spawn_task, wait_future, yield_now};

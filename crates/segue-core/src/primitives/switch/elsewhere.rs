@@ -8,7 +8,7 @@ use super::{Resting, Root, Words};
 
 pub(super) const GOES_ON_AT: usize = 0;
 pub(super) const FRAME_POINTER: usize = 0;
-pub(super) const RETURN: usize = 0;
+pub(super) const RETURN: usize = 1;
 
 pub(super) unsafe fn prepare(_base: *mut u8, _root: *mut Root) -> Resting {
     unimplemented!("Segue has no switch for this processor, so that each fiber is a thread")

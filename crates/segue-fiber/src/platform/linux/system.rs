@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
 use std::ptr;
+use std::sync::OnceLock;
 
 use crate::platform::unix::check;
 
@@ -17,6 +18,10 @@ pub(in crate::platform) const RESERVED: c_int = libc::MAP_NORESERVE;
 /// `MADV_GUARD_INSTALL`, Linux 6.13: the range faults when accessed, without being a mapping of its
 /// own.
 const GUARD_INSTALL: c_int = 102;
+
+/// An advice that no kernel knows. Emulators of user programs say yes to any advice, and do
+/// nothing.
+const UNKNOWN: c_int = 0x5e9_0e00;
 
 /// `PIDFD_SELF_THREAD`, Linux 6.14: stands for the calling thread, and so for its memory. Before
 /// that, each range takes a call of its own.
@@ -45,11 +50,17 @@ pub(in crate::platform) unsafe fn prepare_reservation(start: *mut c_void, size: 
 }
 
 /// Makes all ranges fault, without mappings of their own; `false` where the kernel can't: an older
-/// one, or for memory that is locked. Then some ranges may fault already.
+/// one, an emulated one, or for memory that is locked. Then some ranges may fault already.
 ///
 /// # Safety
 /// The ranges are parts of reservations, and nobody uses the memory.
 pub(crate) unsafe fn install_guards(ranges: &mut dyn Iterator<Item = Range<usize>>) -> io::Result<bool> {
+    static ANSWERS: OnceLock<bool> = OnceLock::new();
+    // SAFETY: concerns no memory.
+    let refuses = || unsafe { libc::madvise(ptr::null_mut(), 0, UNKNOWN) } != 0;
+    if !*ANSWERS.get_or_init(refuses) {
+        return Ok(false);
+    }
     // SAFETY: by the contract these are ranges that nobody uses.
     match unsafe { advise_all(ranges, GUARD_INSTALL) } {
         Ok(()) => Ok(true),

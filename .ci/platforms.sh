@@ -1,0 +1,81 @@
+# The further targets, tier by tier. Sourced by `run`; docs/platforms.md has the tiers.
+
+PORTED="segue-core segue-fiber segue-sched"
+CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd x86_64-pc-windows-gnu"
+# The test programs that run on further targets. The others take minutes under an emulator.
+PORTED_TESTS="segue-core switch spawn time
+    segue-fiber lib coroutine handlers effects_hostile overflow abort pool traces
+    segue-sched worker tasks hosted"
+# Not under an emulator: it takes all memory for so many stacks, has no guard regions and no locked memory, or
+# counts the mappings and the pages of its own.
+NOT_EMULATED="a_hundred_thousand_coroutines_are_suspended_at_once"
+
+platforms() {
+    local system
+    if count_passed <<<"test result: ok. 0 passed; 0 failed" >/dev/null; then
+        echo "error: a planted fault was not found: a run without tests" && return 1
+    fi
+    if has_target no-such-target; then
+        echo "error: a planted fault was not found: a target that is not there" && return 1
+    fi
+    unset "unchecked[-1]"
+    export CARGO_TARGET_DIR="$target/platforms"
+    for system in $CHECKED; do has_target "$system" && checked_on "$system"; done
+    tested_on x86_64-unknown-linux-musl musl-gcc "$PWD/.ci/watched"
+    emulated_on aarch64 aarch64-unknown-linux-gnu
+    emulated_on riscv64 riscv64gc-unknown-linux-gnu
+    unset CARGO_TARGET_DIR
+}
+
+# Whether the standard library of a target can be had. Where it can't, the target is not checked.
+has_target() {
+    grep -qx "$1" <<<"$(rustup target list --installed)" && return
+    timeout 300 rustup target add "$1" >/dev/null 2>&1 && return
+    not_checked "$1: its standard library can't be installed here"
+    return 1
+}
+
+# Compiles everything for a target, the tests too, and generates the code of the libraries, in which the
+# switch is assembled.
+checked_on() {
+    local packages
+    packages=$(printf -- '-p %s ' $PORTED)
+    # shellcheck disable=SC2086 # The options are words.
+    cargo clippy --quiet --target "$1" $packages --all-targets -- -D warnings
+    cargo clippy --quiet --target "$1" -p segue --no-default-features --features sched -- -D warnings
+    # shellcheck disable=SC2086
+    cargo build --quiet --target "$1" $packages
+    echo "$1: compiled, without a warning"
+}
+
+# Runs the tests for a Linux on another processor by QEMU.
+emulated_on() {
+    local lib=/usr/$1-linux-gnu
+    tested_on "$2" "$1-linux-gnu-gcc" "$PWD/.ci/watched qemu-$1 -L $lib" "qemu-$1" $NOT_EMULATED
+}
+
+# Runs the tests for a target: with a linker, a runner, a program that the runner needs, and tests to
+# be left out.
+tested_on() {
+    local system=$1 linker=$2 runner=$3 emulator=${4:-true} skipped=("${@:5}") package name options said number
+    has_target "$system" || return 0
+    if ! command -v "$linker" >/dev/null || ! command -v "$emulator" >/dev/null; then
+        not_checked "$system: there is no $linker, or no $emulator"
+        return
+    fi
+    name=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$system")
+    export "${name}_LINKER=$linker" "${name}_RUNNER=$runner" SEGUE_RUNNER=${runner#* }
+    [ "$emulator" != true ] || unset SEGUE_RUNNER
+    while read -r package options; do
+        options=$(printf -- '--test %s ' $options)
+        # shellcheck disable=SC2086
+        said=$(cargo test --target "$system" -p "$package" ${options/--test lib /--lib } -- \
+            $(printf -- '--skip %s ' "${skipped[@]}") 2>&1) || { echo "$said" && return 1; }
+        number=$(count_passed <<<"$said") || { echo "error: no test of $package has run on $system" && return 1; }
+        echo "$system: $number tests of $package have passed"
+    done <<<"$PORTED_TESTS"
+    unset "${name}_LINKER" "${name}_RUNNER" SEGUE_RUNNER
+}
+
+# Of what Cargo has said, the number of tests that have passed. None is an error.
+count_passed() { awk '/^test result: ok/ { passed += $4 } END { print passed + 0; exit !passed }'; }
