@@ -18,7 +18,7 @@ platforms() {
     if has_target no-such-target; then
         echo "error: a planted fault was not found: a target that is not there" && return 1
     fi
-    unset "unchecked[-1]"
+    sed -i '$d' "$unchecked"
     export CARGO_TARGET_DIR="$target/platforms"
     for system in $CHECKED; do has_target "$system" && checked_on "$system"; done
     tested_on x86_64-unknown-linux-musl musl-gcc "$PWD/.ci/watched"

@@ -3,14 +3,16 @@
 //! Timed: the sorts. Not timed: starting the pool, and copying the unsorted numbers before each.
 
 use super::policies::{self, Policy};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use crate::measure::{Span, Stopwatch, Variant, Workload, smoke};
 use std::hint::black_box;
 
 /// See the file's head.
 pub const WORKLOAD: Workload =
     Workload { name: "par_sort", timed: "a parallel sort of a million numbers, per number", variants };
 
-const LEN: usize = 1_000_000;
+fn len() -> usize {
+    if smoke() { 10_000 } else { 1_000_000 }
+}
 
 fn variants() -> Vec<Variant> {
     let with = |name, workers, stable| {
@@ -28,13 +30,13 @@ fn variants() -> Vec<Variant> {
 /// Sorts about `n` numbers.
 fn often(n: u64, sort: impl Fn(&mut [u64])) -> Span {
     let mut random = fastrand::Rng::with_seed(1);
-    let unsorted: Vec<u64> = (0..LEN).map(|_| random.u64(..)).collect();
+    let unsorted: Vec<u64> = (0..len()).map(|_| random.u64(..)).collect();
     let mut span: Option<Span> = None;
-    for _ in 0..(n / LEN as u64).max(1) {
+    for _ in 0..(n / len() as u64).max(1) {
         let mut numbers = unsorted.clone();
         let watch = Stopwatch::start();
         sort(black_box(&mut numbers));
-        let one = watch.stop(LEN as u64);
+        let one = watch.stop(len() as u64);
         assert!(numbers.is_sorted());
         span = Some(match span {
             Some(before) => before.and(one),

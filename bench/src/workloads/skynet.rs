@@ -9,7 +9,7 @@
 
 use super::crowd::{self, SpawnFiber, SpawnTask};
 use super::policies::{self, Policy};
-use crate::measure::{Span, Stopwatch, Variant, Workload};
+use crate::measure::{Span, Stopwatch, Variant, Workload, smoke};
 use std::num::NonZero;
 use std::pin::Pin;
 
@@ -17,8 +17,13 @@ use std::pin::Pin;
 pub const WORKLOAD: Workload =
     Workload { name: "skynet", timed: "a tree with a million leaves, forked or spawned, per leaf", variants };
 
-const LEAVES: u64 = 1_000_000;
-const SUM: u64 = LEAVES * (LEAVES - 1) / 2;
+fn leaves() -> u64 {
+    if smoke() { 1_000 } else { 1_000_000 }
+}
+
+fn sum() -> u64 {
+    leaves() * (leaves() - 1) / 2
+}
 
 fn variants() -> Vec<Variant> {
     let forked = |name, workers| {
@@ -28,7 +33,7 @@ fn variants() -> Vec<Variant> {
     };
     let spawned = |name, workers| {
         policies::add_all(Variant::new(name, "leaf", workers), move |policy, n| {
-            policy.run(workers, || often(n, || fibers_of(0, LEAVES)))
+            policy.run(workers, || often(n, || fibers_of(0, leaves())))
         })
         .add("smol", move |n| crowd::smol(workers, |start| tasks(start, n)))
         .add("tokio", move |n| crowd::tokio(workers, |start| tasks(start, n)))
@@ -43,12 +48,12 @@ fn variants() -> Vec<Variant> {
 
 /// Runs about `n` leaves.
 fn often(n: u64, tree: impl Fn() -> u64) -> Span {
-    let times = (n / LEAVES).max(1);
+    let times = (n / leaves()).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {
-        assert_eq!(tree(), SUM);
+        assert_eq!(tree(), sum());
     }
-    watch.stop(times * LEAVES)
+    watch.stop(times * leaves())
 }
 
 /// Adds up the children from `from` to `to` of a node whose leaves begin with `first`, each of
@@ -91,13 +96,13 @@ impl Join for Rayon {
 
 /// The calling thread is the first worker.
 fn segue(policy: &Policy, workers: usize, n: u64) -> Span {
-    policy.run(workers, || often(n, || node(&Segue, 0, LEAVES)))
+    policy.run(workers, || often(n, || node(&Segue, 0, leaves())))
 }
 
 /// From inside of the pool.
 fn rayon(workers: usize, n: u64) -> Span {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("rayon starts");
-    pool.install(|| often(n, || node(&Rayon, 0, LEAVES)))
+    pool.install(|| often(n, || node(&Rayon, 0, leaves())))
 }
 
 /// The calling thread is the first worker. Its scope goes down with the calls.
@@ -116,12 +121,12 @@ fn chili(workers: usize, n: u64) -> Span {
     let config = chili::Config { thread_count: NonZero::new(workers), ..Default::default() };
     let pool = chili::ThreadPool::with_config(config);
     let mut scope = pool.scope();
-    let times = (n / LEAVES).max(1);
+    let times = (n / leaves()).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {
-        assert_eq!(node(&mut scope, 0, LEAVES), SUM);
+        assert_eq!(node(&mut scope, 0, leaves()), sum());
     }
-    watch.stop(times * LEAVES)
+    watch.stop(times * leaves())
 }
 
 /// A node whose children are fibers.
@@ -154,10 +159,10 @@ fn tasks_of<S: SpawnTask>(start: S, first: u64, leaves: u64) -> Pin<Box<dyn Futu
 
 /// The parent as a task.
 async fn tasks<S: SpawnTask>(start: S, n: u64) -> Span {
-    let times = (n / LEAVES).max(1);
+    let times = (n / leaves()).max(1);
     let watch = Stopwatch::start();
     for _ in 0..times {
-        assert_eq!(tasks_of(start.clone(), 0, LEAVES).await, SUM);
+        assert_eq!(tasks_of(start.clone(), 0, leaves()).await, sum());
     }
-    watch.stop(times * LEAVES)
+    watch.stop(times * leaves())
 }
