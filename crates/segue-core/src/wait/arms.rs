@@ -1,4 +1,4 @@
-//! The lists that can be chosen among, and what a choice among a tuple yields.
+//! The lists that can be chosen among, and the output of a choice among a tuple.
 //!
 //! Used by `any_of.rs`, which takes each step of the protocol for the arms that it concerns; here
 //! is how it reaches the arm with an index.
@@ -11,7 +11,7 @@ use crate::wait::source::Source;
 use std::array;
 use std::convert::Infallible;
 
-/// One of up to twelve values: what a choice among a [tuple](crate::any_of) of sources has yielded,
+/// One of up to twelve values: the output of a choice among a [tuple](crate::any_of) of sources,
 /// named by the place of its arm. The types that are not given are those of no arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // Twelve times the same.
@@ -56,7 +56,7 @@ pub enum OneOf<
             instead of `recv()`, `lock_source()` instead of `lock()`"
 )]
 pub unsafe trait Arms {
-    /// What the choice yields.
+    /// The output of the choice.
     type Output;
 
     /// The slots of all arms.
@@ -128,7 +128,7 @@ pub unsafe trait Arms {
 }
 
 /// The steps of [`Arms`], for each pattern that an index matches with the place of its arm, in the
-/// list as among the slots, and with what makes an output of the arm's.
+/// list as among the slots, and with the maker of an output of the arm's.
 macro_rules! steps {
     ($self:ident $slots:ident: $($index:pat => [$($place:tt)+] $name:expr;)+) => {
         #[inline]

@@ -353,9 +353,9 @@ fn crosswise_choices_over_two_rendezvous_meet() {
     assert!(sent.load(SeqCst) > 0 && received.load(SeqCst) > 0, "{sent:?} {received:?}");
 }
 
-/// How often, of 1,000, the first of two ready channels is taken among idle ones.
+/// How often, of 1,000 times, the first of two ready channels is taken among idle ones.
 fn share_of_the_first(all: &[(channel::Sender<usize>, Receiver<usize>)], ready: [usize; 2]) -> usize {
-    ready.map(|arm| all[arm].0.send(arm).unwrap());
+    ready.iter().for_each(|arm| all[*arm].0.send(*arm).unwrap());
     let taken = (0..10_000).filter(|_| {
         let (arm, value) =
             any_of(all.iter().map(|(_, receiver)| receiver.recv_source()).collect::<Vec<_>>()).wait().unwrap();
@@ -364,7 +364,7 @@ fn share_of_the_first(all: &[(channel::Sender<usize>, Receiver<usize>)], ready: 
         arm == ready[0]
     });
     let first = taken.count() / 10;
-    ready.map(|arm| assert_eq!(all[arm].1.try_recv(), Ok(arm)));
+    ready.iter().for_each(|arm| assert_eq!(all[*arm].1.try_recv(), Ok(*arm)));
     first
 }
 
