@@ -115,6 +115,17 @@ pub fn any_of_biased<L: Arms>(list: L) -> Waitable<AnyOf<L>> {
     Waitable::new(AnyOf::new(list, true, WaitsFor::new("the first of several")))
 }
 
+/// The numbers of all parts of a row.
+const ALL: [u8; Row::MOST] = {
+    let mut all = [0; Row::MOST];
+    let mut part = 0;
+    while part < Row::MOST {
+        all[part] = part as u8;
+        part += 1;
+    }
+    all
+};
+
 /// The source that is ready when one of a list of sources is. Made by [`any_of`].
 #[derive(Clone, Copy, Debug)]
 pub struct AnyOf<L> {
@@ -174,21 +185,33 @@ impl<L: Arms> AnyOf<L> {
     /// step.
     #[inline]
     fn attempt_drawn(&mut self, Row { mut ready, of_arms, .. }: Row) -> Option<L::Output> {
-        let mut series = None;
+        if ready & ready.wrapping_sub(1) == 0 {
+            return if ready == 0 { None } else { self.attempt_bit(ready.trailing_zeros() as usize, of_arms) };
+        }
+        let mut places = ALL;
+        let mut count = ready.trailing_ones() as usize;
+        ready &= ready.wrapping_add(1);
+        // Those behind the first one that is idle.
         while ready != 0 {
-            let others = ready & (ready - 1);
-            let bit = if others == 0 { ready } else { series.get_or_insert_with(Series::new).one_of(ready) };
-            ready ^= bit;
-            let part = bit.trailing_zeros() as usize;
-            let output = match of_arms {
-                true => self.list.attempt_at(part),
-                false => self.attempt_part_of_row(part),
-            };
+            places[count] = ready.trailing_zeros() as u8;
+            count += 1;
+            ready &= ready - 1;
+        }
+        // Fisher and Yates's permutation, as far as the look gets.
+        let mut series = Series::new();
+        for last in (0..count).rev() {
+            places.swap(series.below(last + 1), last);
+            let output = self.attempt_bit(places[last].into(), of_arms);
             if output.is_some() {
                 return output;
             }
         }
         None
+    }
+
+    #[inline]
+    fn attempt_bit(&mut self, part: usize, of_arms: bool) -> Option<L::Output> {
+        if of_arms { self.list.attempt_at(part) } else { self.attempt_part_of_row(part) }
     }
 
     fn attempt_part_of_row(&mut self, mut part: usize) -> Option<L::Output> {

@@ -53,15 +53,6 @@ impl Series {
         Self(draw(1 << 32) as u64)
     }
 
-    /// One of these bits, of which there is one.
-    #[inline]
-    pub(crate) fn one_of(&mut self, mut bits: u64) -> u64 {
-        for _ in 0..self.below(bits.count_ones() as usize) {
-            bits &= bits - 1;
-        }
-        bits & bits.wrapping_neg()
-    }
-
     /// A number below `bound`, which is at most 2^32.
     #[inline]
     pub(crate) fn below(&mut self, bound: usize) -> usize {
