@@ -48,51 +48,53 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// A closure on its way to a thread and back.
+/// A closure on its way to a thread and back. The closure keeps its result, and has no type here:
+/// all calls are one piece of code.
 #[repr(C)] // The entry comes first, and its header.
-struct Call<F, R> {
+struct Call<'f> {
     entry: Entry,
     done: Trigger,
-    closure: UnsafeCell<Option<F>>,
-    result: UnsafeCell<Option<std::thread::Result<R>>>,
+    closure: UnsafeCell<&'f mut (dyn FnMut() + Send)>,
+    /// The end of the closure, once that was called.
+    ended: UnsafeCell<Option<std::thread::Result<()>>>,
 }
 
-impl<F: FnOnce() -> R + Send, R: Send> Call<F, R> {
+impl<'f> Call<'f> {
     /// # Safety
     /// The call is waited for inside of the contexts in which it is made, by a member of its
     /// family.
-    unsafe fn new(closure: F) -> Self {
+    unsafe fn new(closure: &'f mut (dyn FnMut() + Send)) -> Self {
         // SAFETY: contexts and family outlive the call, as its maker waits inside of both.
         let header = here::on_current(|fiber| unsafe { JobHeader::of::<Self>(Place::here(), fiber.detaches_to()) });
         Self {
             entry: Entry { header, links: Links::new() },
             done: Trigger::new(),
-            closure: UnsafeCell::new(Some(closure)),
-            result: UnsafeCell::new(None),
+            closure: UnsafeCell::new(closure),
+            ended: UnsafeCell::new(None),
         }
     }
 
-    /// The result. The call is over.
-    fn finish(self) -> R {
-        match self.result.into_inner() {
-            Some(Ok(value)) => value,
+    /// Goes on as the closure has ended. The call is over.
+    fn finish(self) {
+        match self.ended.into_inner() {
+            Some(Ok(())) => {}
             Some(Err(payload)) => resume_unwind(payload),
             None => panic!("a blocking call was dropped instead of run"),
         }
     }
 }
 
-// SAFETY: `repr(C)` puts the header first, of the entry as well; closure and result are `Send`.
-unsafe impl<F: FnOnce() -> R + Send, R: Send> Work for Call<F, R> {
+// SAFETY: `repr(C)` puts the header first, of the entry as well; the closure is `Send`, and so is
+// the end.
+unsafe impl Work for Call<'_> {
     #[inline(always)] // As that of a task.
     unsafe fn run(this: NonNull<Self>) {
         // SAFETY: the frame stays until the signal, and the waiter does not look before; the job is
         // run once. This is where the work begins.
         unsafe {
             let this = this.as_ref();
-            let closure = (*this.closure.get()).take().expect("a call runs once");
-            let closure = || __rust_begin_short_backtrace(closure);
-            *this.result.get() = Some(here::retire(|| catch_unwind(AssertUnwindSafe(closure))));
+            let closure = AssertUnwindSafe(&mut **this.closure.get());
+            *this.ended.get() = Some(here::retire(|| catch_unwind(|| { closure }.0())));
             // The last touch.
             this.done.signal(0);
         }
@@ -213,31 +215,49 @@ impl<H: FnOnce()> Blocking<H> {
     #[track_caller]
     pub fn run<T: Send>(self, f: impl FnOnce() -> T + Send) -> Result<T, Cancelled> {
         admit()?;
-        let watches = self.on_cancel.is_some() && !current::in_fiber() && crate::tree::context::can_be_cancelled();
-        if !can_hand_over() && !watches {
-            return Ok(f());
-        }
-        let _outside = outside_work();
-        // SAFETY: this frame waits for the call below, or takes the call back.
-        let call = unsafe { Call::new(f) };
-        let waits_for = WaitsFor::new("a blocking call");
-        let pool = pool::get();
-        // SAFETY: the call stays in this frame, which does not move the call before its end; where
-        // the wait is cancelled, the call is taken back or waited for. The entry comes first.
-        unsafe { pool.submit(NonNull::from(&call).cast()) };
-        if let Err(cancelled) = call.done.wait_once_more(waits_for) {
-            // SAFETY: the call was submitted there, and is in this frame. A call that is taken back
-            // is not run, and the frame drops the closure.
-            if unsafe { pool.take_back(NonNull::from(&call.entry)) } {
-                return Err(cancelled);
-            }
-            // Nothing unwinds before the thread is done with this frame.
-            let hook = || self.on_cancel.map(|hook| hook());
-            let hooked = barrier(WaitsFor::new("the hook of a blocking call"), || catch_unwind(AssertUnwindSafe(hook)));
-            call.done.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
-            let value = call.finish();
-            return hooked.map(|_| value).map_err(|payload| resume_unwind(payload));
-        }
-        Ok(call.finish())
+        let (mut f, mut result) = (Some(f), None);
+        let mut hook = self.on_cancel.map(|hook| {
+            let mut hook = Some(hook);
+            move || _ = hook.take().map(|hook| hook())
+        });
+        let hook = hook.as_mut().map(|hook| -> &mut dyn FnMut() { hook });
+        hand_over(&mut || result = f.take().map(__rust_begin_short_backtrace), hook)?;
+        Ok(result.expect("the closure was called"))
     }
+}
+
+/// Runs `f` on another thread, or in place, and calls the hook if the caller is cancelled meanwhile.
+///
+/// # Errors
+/// [`Cancelled`] if the caller was cancelled before `f` had begun: `f` is not called.
+#[track_caller]
+fn hand_over(f: &mut (dyn FnMut() + Send), hook: Option<&mut dyn FnMut()>) -> Result<(), Cancelled> {
+    let watches = hook.is_some() && !current::in_fiber() && crate::tree::context::can_be_cancelled();
+    if !can_hand_over() && !watches {
+        f();
+        return Ok(());
+    }
+    let _outside = outside_work();
+    // SAFETY: this frame waits for the call below, or takes the call back.
+    let call = unsafe { Call::new(f) };
+    let waits_for = WaitsFor::new("a blocking call");
+    let pool = pool::get();
+    // SAFETY: the call stays in this frame, which does not move the call before its end; where
+    // the wait is cancelled, the call is taken back or waited for. The entry comes first.
+    unsafe { pool.submit(NonNull::from(&call).cast()) };
+    if let Err(cancelled) = call.done.wait_once_more(waits_for) {
+        // SAFETY: the call was submitted there, and is in this frame. A call that is taken back
+        // is not run.
+        if unsafe { pool.take_back(NonNull::from(&call.entry)) } {
+            return Err(cancelled);
+        }
+        // Nothing unwinds before the thread is done with this frame.
+        let hook = AssertUnwindSafe(|| hook.map(|hook| hook()));
+        let hooked = barrier(WaitsFor::new("the hook of a blocking call"), || catch_unwind(hook));
+        call.done.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
+        call.finish();
+        return hooked.map(|_| ()).map_err(|payload| resume_unwind(payload));
+    }
+    call.finish();
+    Ok(())
 }

@@ -121,6 +121,13 @@ impl Header {
 /// Calls `f` with a header that stands for this thread until `f` returns.
 #[cold]
 pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
+    let (mut f, mut result) = (Some(f), None);
+    lend_header(&mut |fiber| result = f.take().map(|f| f(fiber)));
+    result.expect("the closure was called")
+}
+
+/// As [`with_header`], for a closure without a type: this is compiled once.
+fn lend_header(f: &mut dyn FnMut(&Fiber)) {
     let (context, family) = (CONTEXT.with(Cell::get), FAMILY.with(Cell::get));
     let identity = Identity { family, ..Identity::in_context(context) };
     let header = Header {
@@ -137,7 +144,7 @@ pub(crate) fn with_header<R>(f: impl FnOnce(&Fiber) -> R) -> R {
             header.fiber.leave_context(ptr::null());
         }
     });
-    f(&header.fiber)
+    f(&header.fiber);
 }
 
 /// The scheduler of plain threads.
