@@ -48,7 +48,8 @@ use crate::system::fork::Birth;
 use crate::system::sys::taken_at_once;
 use rustix::io::Errno;
 use segue_core::{Cancelled, Ended, WaitQueue, WaitsFor, now, shield};
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -138,6 +139,17 @@ pub(crate) fn run_with<T: Send + 'static>(
     if !is_called_for() {
         return Ok(until_done(&asked, || call(&asked))?);
     }
+    let call = move |asked: &Asked| call(asked).map(|value| -> Value { Box::new(value) });
+    let value = run_apart(waits_for, patience, asked, Box::new(call))?;
+    Ok(*value.downcast().expect("the value is the call's"))
+}
+
+/// A call's value, and a call, without their types: all calls are one piece of code.
+type Value = Box<dyn Any + Send>;
+type Call = Box<dyn FnMut(&Asked) -> rustix::io::Result<Value> + Send>;
+
+#[track_caller]
+fn run_apart(waits_for: &'static str, patience: Patience, asked: Asked, call: Call) -> io::Result<Value> {
     let outside = segue_core::outside_work();
     let apart = Arc::new(Apart::new(asked));
     let here = Arc::clone(&apart);
@@ -213,8 +225,8 @@ fn until_done<T>(asked: &Asked, mut call: impl FnMut() -> rustix::io::Result<T>)
 }
 
 /// A call, between its caller and its thread.
-struct Apart<T> {
-    answer: WaitQueue<Option<rustix::io::Result<T>>, Option<rustix::io::Result<T>>>,
+struct Apart {
+    answer: WaitQueue<Option<rustix::io::Result<Value>>, Option<rustix::io::Result<Value>>>,
     state: Mutex<State>,
     asked: Asked,
 }
@@ -226,7 +238,7 @@ enum State {
     Over,
 }
 
-impl<T: Send> Apart<T> {
+impl Apart {
     fn new(asked: Asked) -> Self {
         Self { answer: WaitQueue::new(None), state: Mutex::new(State::Queued), asked }
     }
@@ -247,7 +259,7 @@ impl<T: Send> Apart<T> {
     }
 
     /// On the thread.
-    fn make(&self, set: &Set, mut call: impl FnMut(&Asked) -> rustix::io::Result<T>) {
+    fn make(&self, set: &Set, mut call: Call) {
         let done = self.begin().then(|| until_done(&self.asked, || call(&self.asked)));
         drop(call);
         if let Some(done) = done {
@@ -263,7 +275,7 @@ impl<T: Send> Apart<T> {
     /// By a caller that was cancelled while the call runs.
     #[cold]
     #[track_caller]
-    fn end(&self, set: &'static Set, patience: Patience, cancelled: Cancelled) -> io::Result<T> {
+    fn end(&self, set: &'static Set, patience: Patience, cancelled: Cancelled) -> io::Result<Value> {
         self.asked.0.store(true, Ordering::Relaxed);
         let [mut pause, longest] = PAUSES;
         let last = now().checked_add(patience.time());
@@ -296,7 +308,7 @@ impl<T: Send> Apart<T> {
 }
 
 /// The outcome of a call that was interrupted.
-fn ended<T>(answer: rustix::io::Result<T>, cancelled: Cancelled) -> io::Result<T> {
+fn ended(answer: rustix::io::Result<Value>, cancelled: Cancelled) -> io::Result<Value> {
     match answer {
         Err(Errno::INTR) => Err(cancelled.into()),
         answer => Ok(answer?),
@@ -314,8 +326,10 @@ struct Set {
 
 #[derive(Default)]
 struct Threads {
-    /// By the order of coming.
-    queue: BTreeMap<u64, Job>,
+    /// By the order of coming, with gaps where jobs were taken back; and how many jobs there are.
+    queue: VecDeque<Option<Job>>,
+    queued: usize,
+    /// The number of the next job. Those in the queue have the numbers before.
     next: u64,
     threads: usize,
     idle: usize,
@@ -324,7 +338,22 @@ struct Threads {
 
 impl Threads {
     fn lacks_one(&self) -> bool {
-        self.queue.len() > self.idle && self.threads - self.left.min(MOST_LEFT) < LIMIT
+        self.queued > self.idle && self.threads - self.left.min(MOST_LEFT) < LIMIT
+    }
+
+    /// Takes out the job that came first.
+    fn pop_first(&mut self) -> Option<Job> {
+        let job = std::iter::from_fn(|| self.queue.pop_front()).flatten().next();
+        self.queued -= usize::from(job.is_some());
+        job
+    }
+
+    /// Takes out the job of this number, if that is in the queue.
+    fn remove(&mut self, number: u64) -> Option<Job> {
+        let from_end = usize::try_from(self.next - number).ok()?;
+        let job = self.queue.len().checked_sub(from_end).and_then(|index| self.queue[index].take());
+        self.queued -= usize::from(job.is_some());
+        job
     }
 }
 
@@ -363,7 +392,8 @@ impl Set {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.queue.insert(number, job);
+        state.queued += 1;
+        state.queue.push_back(Some(job));
         if !state.lacks_one() {
             drop(state);
             self.work.notify_one();
@@ -381,7 +411,7 @@ impl Set {
     /// Takes a job back that nobody has begun, and answers whether that was so.
     fn take_back(&self, number: u64) -> bool {
         // The job is dropped without the lock.
-        let job = self.lock().queue.remove(&number);
+        let job = self.lock().remove(number);
         job.is_some()
     }
 
@@ -422,7 +452,7 @@ impl Set {
                 // The thread was left, and others have taken its place.
                 break;
             }
-            if let Some((_, job)) = state.queue.pop_first() {
+            if let Some(job) = state.pop_first() {
                 drop(state);
                 job();
                 state = self.lock();
@@ -432,7 +462,7 @@ impl Set {
             let (woken, timeout) = self.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.queue.is_empty() {
+            if timeout.timed_out() && state.queued == 0 {
                 break;
             }
         }

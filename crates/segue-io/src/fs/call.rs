@@ -62,25 +62,54 @@ pub(super) trait Call: Send {
     fn perform(&mut self) -> rustix::io::Result<Self::Output>;
 }
 
+/// A call with room for its output, for code that knows neither type and so is compiled once.
+struct Carried<C: Call> {
+    call: C,
+    output: Option<C::Output>,
+}
+
+/// [`Carried`] without its type.
+trait Carries: Send {
+    fn request(&mut self) -> Option<Request<'_>>;
+    fn land(&mut self, answer: Answer);
+    fn perform(&mut self) -> rustix::io::Result<()>;
+}
+
+impl<C: Call> Carries for Carried<C> {
+    fn request(&mut self) -> Option<Request<'_>> {
+        self.call.request()
+    }
+
+    fn land(&mut self, answer: Answer) {
+        self.output = Some(self.call.landed(answer));
+    }
+
+    fn perform(&mut self) -> rustix::io::Result<()> {
+        self.output = Some(self.call.perform()?);
+        Ok(())
+    }
+}
+
 /// Carries out a call: suspends the calling fiber, or blocks the calling thread, meanwhile.
 #[inline]
 #[track_caller]
 pub(super) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
     segue_core::admit()?;
-    if !segue_core::in_fiber() {
-        return until_done(|| call.perform());
+    if segue_core::in_fiber()
+        && let Some(done) = call.at_once()
+    {
+        return done;
     }
-    match call.at_once() {
-        Some(done) => done,
-        None => wait_for(call),
-    }
+    let mut carried = Carried { call, output: None };
+    wait_for(&mut carried, C::WAITS_FOR)?;
+    Ok(carried.output.expect("a call without an error has an output"))
 }
 
 /// Carries out a call that takes its time.
 #[inline(never)]
 #[track_caller]
-fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
-    if is_orphan() {
+fn wait_for(call: &mut dyn Carries, waits_for: &'static str) -> io::Result<()> {
+    if !segue_core::in_fiber() || is_orphan() {
         return until_done(|| call.perform());
     }
     let mut refused = None;
@@ -88,8 +117,11 @@ fn wait_for<C: Call>(mut call: C) -> io::Result<C::Output> {
         && let Some(request) = call.request()
     {
         let code = request.opcode();
-        match ring.fly(request, None, false, WaitsFor::new(C::WAITS_FOR)) {
-            Flown::Landed(answer, _) => return Ok(call.landed(answer)),
+        match ring.fly(request, None, false, WaitsFor::new(waits_for)) {
+            Flown::Landed(answer, _) => {
+                call.land(answer);
+                return Ok(());
+            }
             Flown::Failed(error) => return Err(error),
             Flown::Refused => refused = Some((ring, code)),
         }
