@@ -3,6 +3,7 @@
 //!
 //! Used by the attribute `segue::test`, and by tests that are written without it.
 
+use super::lab::{Closure, Program};
 use super::trace::Told;
 use super::{Explore, Explored, Schedule, Search, Verdict};
 use std::env::{self, VarError};
@@ -49,18 +50,19 @@ impl Explore {
     /// assert!(explored.complete);
     /// ```
     pub fn check<T: Verdict>(&self, f: impl Fn() -> T) -> Explored {
-        self.check_with(variable(SEED), variable(SCHEDULES), f)
+        self.check_with(variable(SEED), variable(SCHEDULES), &Closure::new(f))
     }
 
-    fn check_with<T: Verdict>(&self, seed: Option<String>, schedules: Option<u64>, f: impl Fn() -> T) -> Explored {
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
+    fn check_with(&self, seed: Option<String>, schedules: Option<u64>, program: &dyn Program) -> Explored {
         let mut explore = self.clone();
         explore.schedules = schedules.unwrap_or(explore.schedules);
         let found = match seed.map(|seed| (seed.parse::<u64>(), seed)) {
-            None => explore.run(f),
+            None => explore.explore(program),
             Some((Ok(seed), _)) if matches!(self.search, Search::Random | Search::Pct { .. }) => {
                 explore.seed = seed;
                 explore.schedules = schedules.unwrap_or(1);
-                explore.run(f)
+                explore.explore(program)
             }
             Some((_, text)) => {
                 let schedule: Schedule = text.parse().unwrap_or_else(|error| panic!("{SEED}: {error}"));
@@ -68,7 +70,8 @@ impl Explore {
                     Some(value) if value != "0" => Told::Aloud,
                     _ => Told::OutOfOrder,
                 };
-                explore.replay_told(&schedule, Some(told), f).map(|()| Explored { schedules: 1, ..Explored::default() })
+                let replayed = explore.replay_told(&schedule, Some(told), program);
+                replayed.map(|()| Explored { schedules: 1, ..Explored::default() })
             }
         };
         match found {

@@ -28,7 +28,7 @@ pub use sim::{Deadlock, Sim, settle};
 pub(crate) use strategies::Random;
 
 use course::Choice;
-use lab::Lab;
+use lab::{Closure, Lab, Program};
 use quiet::{Mode, begin, printing};
 use segue_fiber::StackConfig;
 use sim::arena;
@@ -230,7 +230,12 @@ impl Explore {
     /// # Panics
     /// If address space for stacks can't be had.
     pub fn run<T: Verdict>(&self, f: impl Fn() -> T) -> Result<Explored, Failure> {
-        let lab = self.lab(f);
+        self.explore(&Closure::new(f))
+    }
+
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
+    fn explore(&self, program: &dyn Program) -> Result<Explored, Failure> {
+        let lab = self.lab(program);
         begin();
         let mut found = Explored::default();
         let mut next = Some(self.first());
@@ -270,16 +275,12 @@ impl Explore {
     /// If address space for stacks can't be had; or if the schedule asks for a choice that the
     /// program does not have.
     pub fn replay<T: Verdict>(&self, schedule: &Schedule, f: impl Fn() -> T) -> Result<(), Failure> {
-        self.replay_told(schedule, self.shrinks.then_some(Told::OutOfOrder), f)
+        self.replay_told(schedule, self.shrinks.then_some(Told::OutOfOrder), &Closure::new(f))
     }
 
-    fn replay_told<T: Verdict>(
-        &self,
-        schedule: &Schedule,
-        told: Option<Told>,
-        f: impl Fn() -> T,
-    ) -> Result<(), Failure> {
-        let lab = self.lab(f);
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
+    fn replay_told(&self, schedule: &Schedule, told: Option<Told>, program: &dyn Program) -> Result<(), Failure> {
+        let lab = self.lab(program);
         let tried = lab.try_one(schedule, told.map(Trace::new));
         assert!(!tried.diverged, "the schedule {schedule} is of another program: it has choices that this one has not");
         match tried.cause {
@@ -298,10 +299,10 @@ impl Explore {
         }
     }
 
-    fn lab<F>(&self, f: F) -> Lab<F> {
+    fn lab<'p>(&self, program: &'p dyn Program) -> Lab<'p> {
         let Self { preemptive, steps, leaks, stacks, .. } = self;
         let (arena, forbids_leaks) = (arena(stacks.clone()), *leaks == Leaks::Forbid);
-        Lab { preemptive: *preemptive, steps: *steps, forbids_leaks, arena, f }
+        Lab { preemptive: *preemptive, steps: *steps, forbids_leaks, arena, program }
     }
 
     fn next(&self, last: &Schedule, choices: &[Choice], most_steps: u64) -> Option<Schedule> {

@@ -12,7 +12,7 @@
 //! the seed of the schedule that failed; the result names it if a number was drawn.
 
 use super::course::Choice;
-use super::failure::{Cause, Shrunk, Verdict};
+use super::failure::{Cause, Shrunk};
 use super::lab::{Lab, Tried};
 use super::quiet::{Mode, printing};
 use super::schedule::Schedule;
@@ -22,12 +22,8 @@ const TRIES: usize = 150;
 
 /// Looks for a schedule with fewer departures that fails like `cause`; `None` if there is nothing
 /// to win.
-pub(super) fn shrink<T: Verdict, F: Fn() -> T>(
-    lab: &Lab<F>,
-    cause: &Cause,
-    schedule: &Schedule,
-    choices: &[Choice],
-) -> Option<Shrunk> {
+#[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
+pub(super) fn shrink(lab: &Lab<'_>, cause: &Cause, schedule: &Schedule, choices: &[Choice]) -> Option<Shrunk> {
     let original = chosen(choices);
     let before = departures(&original);
     let search = Search { lab, cause, seed: schedule.seed() };
@@ -47,13 +43,14 @@ struct Fault {
     seed: u64,
 }
 
-struct Search<'a, F> {
-    lab: &'a Lab<F>,
+struct Search<'a> {
+    lab: &'a Lab<'a>,
     cause: &'a Cause,
     seed: u64,
 }
 
-impl<T: Verdict, F: Fn() -> T> Search<'_, F> {
+impl Search<'_> {
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
     fn attempt(&self, choices: Vec<u32>) -> (Vec<Choice>, Option<Fault>) {
         let schedule = Schedule::Choices { choices, seed: self.seed };
         let Tried { cause, choices, has_drawn, .. } = printing(Mode::None, || self.lab.try_one(&schedule, None));
@@ -63,6 +60,7 @@ impl<T: Verdict, F: Fn() -> T> Search<'_, F> {
     }
 
     /// The dull schedule, or one that departs from it once, if it had departed more often.
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
     fn near_the_dull_one(&self, before: usize) -> Option<Found> {
         let (dull, fault) = self.attempt(Vec::new());
         if let Some(fault) = fault {
@@ -76,6 +74,7 @@ impl<T: Verdict, F: Fn() -> T> Search<'_, F> {
         })
     }
 
+    #[cfg_attr(not(debug_assertions), inline)] // As `simulate`.
     fn with_fewer_departures(&self, original: Vec<u32>) -> Option<Found> {
         let mut best = (original, None);
         let mut tries = 0;

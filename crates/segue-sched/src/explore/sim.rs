@@ -135,6 +135,7 @@ impl Sim {
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Deadlock> {
         let course = Course::new(Box::new(Random::new(self.seed)), self.preemptive);
         let name = |fibers| Deadlock { seed: self.seed, fibers };
+        let (mut f, mut value) = (Some(f), None);
         let run = simulate(
             course,
             &arena(self.stacks.clone()),
@@ -146,11 +147,11 @@ impl Sim {
                 shutdown: self.shutdown.clone(),
             },
             &|fibers| name(fibers).to_string(),
-            f,
+            &mut || value = f.take().map(__rust_begin_short_backtrace),
         );
         match (run.deadlock, run.outcome) {
             (Some(fibers), _) => Err(name(fibers)),
-            (None, Ok(value)) => Ok(value),
+            (None, Ok(())) => Ok(value.expect("the first fiber was there")),
             (None, Err(payload)) => resume_unwind(payload),
         }
     }
@@ -177,8 +178,8 @@ pub(crate) struct Setup {
 }
 
 /// The result of a simulation.
-pub(crate) struct Run<T> {
-    pub(crate) outcome: thread::Result<T>,
+pub(crate) struct Run {
+    pub(crate) outcome: thread::Result<()>,
     /// The stuck fibers, at a deadlock.
     pub(crate) deadlock: Option<Vec<Stuck>>,
     /// The fibers that were not over when the first one was.
@@ -190,13 +191,17 @@ pub(crate) struct Run<T> {
 
 /// Runs `f` as the first fiber of a simulation on this thread. A second deadlock, after all was
 /// cancelled, ends the process with the answer of `report`.
-pub(crate) fn simulate<T>(
+///
+/// Compiled with optimisations in programs that use this, and in no others: the way here from the
+/// public functions is inlined. Without optimisations, as in most tests, compiled once, here.
+#[cfg_attr(not(debug_assertions), inline)]
+pub(crate) fn simulate(
     mut course: Course,
     arena: &Arc<StackArena>,
     setup: Setup,
     report: &dyn Fn(Vec<Stuck>) -> String,
-    f: impl FnOnce() -> T,
-) -> Run<T> {
+    f: &mut dyn FnMut(),
+) -> Run {
     let _points = course.preemptive.then(PreemptionPoints::enable);
     let clock = Timers::seeded(setup.seed);
     course.clock = Some(clock.clone());
@@ -225,7 +230,7 @@ pub(crate) fn simulate<T>(
         let park = World { park: WaitPark::new(), clock: clock.clone() };
         park.clock.call_without_outside_work(park.unparker());
         let body = || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| __rust_begin_short_backtrace(f)));
+            let outcome = catch_unwind(AssertUnwindSafe(f));
             let unstarted = course.borrow().unstarted();
             left.borrow_mut().extend(suspended(None).into_iter().chain(unstarted));
             outcome

@@ -3,7 +3,7 @@
 //! Used by `priority`, `deadline` and `fair`, and for policies of users.
 
 use crate::worker::ebb::{KEPT, ebb};
-use crate::worker::policy::{Started, Task};
+use crate::worker::policy::Task;
 use segue_core::scheduling::Job;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,8 +46,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// ```
 #[derive(Debug)]
 pub struct Ordered<K> {
-    fresh: Queues<K, Job>,
-    started: Queues<K, Started>,
+    /// Closures alone.
+    fresh: Queues<K>,
+    /// Started fibers alone.
+    started: Queues<K>,
     tickets: u64,
 }
 
@@ -62,35 +64,36 @@ impl<K: Ord + Copy> Ordered<K> {
     #[inline]
     pub fn push(&mut self, key: K, task: Task) {
         self.tickets += 1;
-        match task {
-            Task::Fresh(job) => self.fresh.push(key, self.tickets, job),
-            Task::Started(started) => self.started.push(key, self.tickets, started),
-        }
+        let queues = if matches!(task, Task::Fresh(_)) { &mut self.fresh } else { &mut self.started };
+        queues.push(key, self.tickets, task);
     }
 
     /// Takes out the first.
     #[inline]
     pub fn pop(&mut self) -> Option<Task> {
         match (self.fresh.first(), self.started.first()) {
-            (Some(fresh), Some(started)) if fresh < started => self.spare().map(Task::Fresh),
-            (_, Some(_)) => self.started.pop().map(Task::Started),
-            (_, None) => self.spare().map(Task::Fresh),
+            (Some(fresh), Some(started)) if fresh < started => self.fresh.pop(),
+            (_, Some(_)) => self.started.pop(),
+            (_, None) => self.fresh.pop(),
         }
     }
 
     /// Takes out the first closure that has not started.
     #[inline]
     pub fn spare(&mut self) -> Option<Job> {
-        self.fresh.pop()
+        match self.fresh.pop()? {
+            Task::Fresh(job) => Some(job),
+            Task::Started(_) => unreachable!("these are closures alone"),
+        }
     }
 
     /// Takes out what has been here the longest, whatever its key. Takes O(k) for k different keys.
     pub fn pop_oldest(&mut self) -> Option<Task> {
         match (self.fresh.oldest(), self.started.oldest()) {
             (Some((fresh, key)), started) if started.is_none_or(|(started, _)| fresh < started) => {
-                self.fresh.pop_of(key).map(Task::Fresh)
+                self.fresh.pop_of(key)
             }
-            (_, started) => self.started.pop_of(started?.1).map(Task::Started),
+            (_, started) => self.started.pop_of(started?.1),
         }
     }
 
@@ -111,32 +114,32 @@ impl<K: Ord + Copy> Ordered<K> {
 /// A queue for each key. An empty one is among them only if it is alone: fibers that come and go
 /// with one key find it at hand.
 #[derive(Debug)]
-struct Queues<K, T> {
+struct Queues<K> {
     /// Each entry with its ticket.
-    by_key: BTreeMap<K, VecDeque<(u64, T)>>,
+    by_key: BTreeMap<K, VecDeque<(u64, Task)>>,
     /// Empty ones with room, for other keys.
-    idle: Vec<VecDeque<(u64, T)>>,
+    idle: Vec<VecDeque<(u64, Task)>>,
     len: usize,
 }
 
 /// How many empty queues are kept.
 const IDLE: usize = 16;
 
-impl<K, T> Default for Queues<K, T> {
+impl<K> Default for Queues<K> {
     fn default() -> Self {
         Self { by_key: BTreeMap::new(), idle: Vec::new(), len: 0 }
     }
 }
 
-impl<K: Ord + Copy, T> Queues<K, T> {
+impl<K: Ord + Copy> Queues<K> {
     #[inline]
-    fn push(&mut self, key: K, ticket: u64, it: T) {
+    fn push(&mut self, key: K, ticket: u64, task: Task) {
         if self.len == 0 && self.by_key.first_key_value().is_some_and(|(empty, _)| *empty != key) {
             self.retire_first();
         }
         self.len += 1;
         let idle = &mut self.idle;
-        self.by_key.entry(key).or_insert_with(|| idle.pop().unwrap_or_default()).push_back((ticket, it));
+        self.by_key.entry(key).or_insert_with(|| idle.pop().unwrap_or_default()).push_back((ticket, task));
     }
 
     /// Key and ticket of the first.
@@ -147,16 +150,16 @@ impl<K: Ord + Copy, T> Queues<K, T> {
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<T> {
+    fn pop(&mut self) -> Option<Task> {
         let mut first = self.by_key.first_entry()?;
-        let (_, it) = first.get_mut().pop_front()?;
+        let (_, task) = first.get_mut().pop_front()?;
         self.len -= 1;
         if first.get().is_empty() && self.len > 0 {
             self.retire_first();
         } else {
             drop(ebb(first.get_mut()));
         }
-        Some(it)
+        Some(task)
     }
 
     /// The one with the lowest ticket, by ticket and key.
@@ -166,9 +169,9 @@ impl<K: Ord + Copy, T> Queues<K, T> {
     }
 
     /// The first one of this key.
-    fn pop_of(&mut self, key: K) -> Option<T> {
+    fn pop_of(&mut self, key: K) -> Option<Task> {
         let queue = self.by_key.get_mut(&key)?;
-        let (_, it) = queue.pop_front()?;
+        let (_, task) = queue.pop_front()?;
         self.len -= 1;
         if queue.is_empty() && self.len > 0 {
             let empty = self.by_key.remove(&key);
@@ -176,7 +179,7 @@ impl<K: Ord + Copy, T> Queues<K, T> {
         } else {
             drop(ebb(queue));
         }
-        Some(it)
+        Some(task)
     }
 
     /// Takes out the queue of the first key, which is empty.
@@ -185,7 +188,7 @@ impl<K: Ord + Copy, T> Queues<K, T> {
         self.keep(empty);
     }
 
-    fn keep(&mut self, empty: Option<VecDeque<(u64, T)>>) {
+    fn keep(&mut self, empty: Option<VecDeque<(u64, Task)>>) {
         if self.idle.len() < IDLE {
             // Without the room for a burst.
             self.idle.extend(empty.filter(|empty| empty.capacity() <= KEPT));

@@ -17,6 +17,7 @@ use segue_core::chain::barrier;
 #[cfg(not(feature = "io"))]
 use segue_core::scheduling::WaitPark as Idle;
 use segue_core::scheduling::{Family, Spawn};
+use segue_core::unwind::__rust_begin_short_backtrace;
 #[cfg(feature = "io")]
 use segue_io::DriverPark as Idle;
 use std::io;
@@ -84,7 +85,15 @@ pub fn runtime() -> Runtime<MakeIdle> {
 /// assert_eq!(segue_sched::run(|| segue_core::spawn(|| 42).join().unwrap()), 42);
 /// ```
 pub fn run<T>(f: impl FnOnce() -> T) -> T {
-    runtime().run(f).unwrap_or_else(|error| panic!("the runtime could not be started: {error}"))
+    let (mut f, mut result) = (Some(f), None);
+    run_first(&mut || result = f.take().map(__rust_begin_short_backtrace));
+    result.expect("the first fiber was there")
+}
+
+/// As [`run`], compiled here and not in each program.
+#[inline(never)]
+fn run_first(f: &mut dyn FnMut()) {
+    runtime().run(f).unwrap_or_else(|error| panic!("the runtime could not be started: {error}"));
 }
 
 static DEFAULT: OnceLock<Pool> = OnceLock::new();

@@ -14,7 +14,7 @@ use crate::worker::run_loop::Worker;
 use segue_core::scheduling::{Park, Timers};
 use segue_fiber::{StackArena, StackPool};
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// A closure that makes parks.
 pub trait MakePark: Fn() -> io::Result<Self::Park> {
@@ -29,23 +29,60 @@ impl<K: Park, F: Fn() -> io::Result<K>> MakePark for F {
 /// The way by which a worker says whether the start has succeeded.
 pub(super) type Report = Arc<dyn Fn(io::Result<()>) + Send + Sync>;
 
+/// The reports of the workers that have started so far.
+#[derive(Default)]
+struct Starts {
+    running: usize,
+    /// That of a worker that could not start.
+    error: Option<io::Error>,
+    /// Whether each worker has said so, or has dropped its report.
+    complete: bool,
+}
+
 /// Collects the workers' reports, and waits until each worker has said that the start has
 /// succeeded, or has dropped its report.
-///
-/// Behind pointers, so that the channel is compiled here and not in each program that starts a
-/// scheduler.
-pub(super) fn starts(workers: usize) -> (Report, Box<dyn FnOnce() -> io::Result<()>>) {
-    let (report, started) = mpsc::channel();
-    let all_started = move || {
-        let mut running = 0;
-        for outcome in started {
-            outcome?;
-            running += 1;
+pub(super) fn starts(workers: usize) -> (Report, impl FnOnce() -> io::Result<()>) {
+    let starts = Arc::new((Mutex::new(Starts::default()), Condvar::new()));
+    let all_started = {
+        let starts = Arc::clone(&starts);
+        move || {
+            let (state, changed) = &*starts;
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = |starts: &mut Starts| starts.error.is_none() && !starts.complete;
+            let mut state = changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+            match state.error.take() {
+                Some(error) => Err(error),
+                None if state.running == workers => Ok(()),
+                None => Err(io::Error::other("a worker's policy panicked")),
+            }
         }
-        if running == workers { Ok(()) } else { Err(io::Error::other("a worker's policy panicked")) }
     };
-    // Nobody listens any more if another one could not start.
-    (Arc::new(move |outcome| drop(report.send(outcome))), Box::new(all_started))
+    let changes = Changes(starts);
+    (Arc::new(move |outcome| changes.note(outcome)), all_started)
+}
+
+/// Changes the starts, at last when the workers have dropped their reports.
+struct Changes(Arc<(Mutex<Starts>, Condvar)>);
+
+impl Changes {
+    fn change(&self, change: impl FnOnce(&mut Starts)) {
+        let (state, changed) = &*self.0;
+        change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
+        changed.notify_all();
+    }
+
+    fn note(&self, outcome: io::Result<()>) {
+        self.change(|starts| match outcome {
+            Ok(()) => starts.running += 1,
+            Err(error) => starts.error = Some(error),
+        });
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.change(|starts| starts.complete = true);
+    }
 }
 
 /// The parts that the workers of one scheduler are made from.

@@ -118,6 +118,14 @@ impl Pool {
     /// If `f` does, with its payload.
     #[track_caller]
     pub fn call<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        let (mut f, mut result) = (Some(f), None);
+        self.call_erased(&mut || result = f.take().map(|f| f()));
+        result.expect("the closure was called")
+    }
+
+    /// As [`call`](Pool::call), for a closure without a type.
+    #[track_caller]
+    fn call_erased(&self, f: &mut (dyn FnMut() + Send)) {
         if self.is_mine() {
             return f();
         }
@@ -127,7 +135,7 @@ impl Pool {
         // pool; closure and result are `Send`.
         self.parts().group.inject(unsafe { StackJob::job(NonNull::from(&job), Place::here(), Some(self.family())) });
         // SAFETY: a job was made of this frame, above.
-        unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload))
+        unsafe { job.wait(WaitsFor::new("a pool")) }.unwrap_or_else(|payload| resume_unwind(payload));
     }
 
     /// Starts a detached fiber in the pool. Never waits. With settings, a name for instance:

@@ -18,6 +18,7 @@ use crate::worker::hooks::Hooks;
 use crate::worker::policy::Policy;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Timers, WaitPark};
+use segue_core::unwind::__rust_begin_short_backtrace;
 use segue_core::{WaitQueue, WaitsFor};
 use segue_fiber::{StackArena, StackConfig};
 use std::io;
@@ -139,6 +140,13 @@ impl<F: MakePark + Send + Sync> Runtime<F> {
     /// # Panics
     /// As for [`run`](Runtime::run).
     pub fn run_with<P: Policy, T>(self, policy: impl Fn() -> P + Send + Sync, f: impl FnOnce() -> T) -> io::Result<T> {
+        let (mut f, mut result) = (Some(f), None);
+        self.run_first(policy, &mut || result = f.take().map(__rust_begin_short_backtrace))?;
+        Ok(result.expect("the first fiber was there"))
+    }
+
+    /// As [`run_with`](Runtime::run_with), for a closure without a type.
+    fn run_first<P: Policy>(self, policy: impl Fn() -> P + Send + Sync, f: &mut dyn FnMut()) -> io::Result<()> {
         let (plan, _attendants) = self.plan()?;
         let group = &plan.group;
         let first = policy();
