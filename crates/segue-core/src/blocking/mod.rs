@@ -226,7 +226,8 @@ impl<H: FnOnce()> Blocking<H> {
     }
 }
 
-/// Runs `f` on another thread, or in place, and calls the hook if the caller is cancelled meanwhile.
+/// Runs `f` on another thread, or in place, and calls the hook if the caller is cancelled
+/// meanwhile.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled before `f` had begun: `f` is not called.

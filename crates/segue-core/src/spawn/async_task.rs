@@ -275,7 +275,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
         // `over` drops that.
         let ended = unsafe {
             let polls = (*task.as_ref().closure.get()).as_mut().expect("it has not ended");
-            let ended = polls.poll(this.cast(), task.cast::<Head<T>>().as_ref().family());
+            let ended = polls.poll(this.cast(), task.cast::<Head>().as_ref().family());
             if ended.is_none() {
                 let ring = Arc::clone(polls.ring.as_ref().expect("made by the poll"));
                 this.cast::<JobHeader>().as_ref().give(polls.given.clone());
@@ -304,7 +304,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
 /// # Safety
 /// Called once, by the side that has the task to itself.
 unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>, retires: bool) {
-    let head = task.cast::<Head<T>>();
+    let head = task.cast::<Head>();
     // SAFETY: as the caller promises.
     unsafe {
         let closure = task.as_ref().closure.get();

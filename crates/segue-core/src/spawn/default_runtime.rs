@@ -41,6 +41,27 @@ enum Stays {
 }
 
 impl<'a> Origin<'a> {
+    /// Where the caller spawns; for a plain thread, `start` says that.
+    ///
+    /// # Safety
+    /// The origin is used in the call of its maker alone: the calling fiber and its family are in
+    /// place as long.
+    #[inline(always)]
+    pub(crate) unsafe fn of_caller(start: StartDefault) -> Self {
+        // SAFETY: the slot is null, or has the header of the fiber that runs this (clauses 3 and
+        // 4), which stays until its job has returned: after the maker's call.
+        let fiber: Option<&'a Fiber> = unsafe { current::current().as_ref() };
+        let (spawner, family, family_stays) = match fiber {
+            Some(fiber) => (fiber.scheduler().spawner(), fiber.detaches_to(), Stays::WithScheduler),
+            None => match start() {
+                Some((spawner, family)) => (spawner, Some(family), Stays::Always),
+                // SAFETY: the family of the job that this thread runs, which outlives the job (J5).
+                None => (thread_spawner(), unsafe { Family::of_id(current::family()).as_ref() }, Stays::Unknown),
+            },
+        };
+        Self { fiber, spawner, family, family_stays }
+    }
+
     /// The same, under another scheduler.
     pub(crate) fn on(self, spawner: &'a dyn Spawn) -> Self {
         let family_stays = if self.family_stays == Stays::Always { Stays::Always } else { Stays::Unknown };
@@ -87,6 +108,13 @@ impl<'a> Origin<'a> {
         // SAFETY: as the caller promises; `detached` sees to the other family.
         let (job, handle) =
             unsafe { task::new(f, given, address(family), self.detached(family), locals::inherited_from(self.fiber)) };
+        self.submit(job, family);
+        handle
+    }
+
+    /// Hands over a job; unless the caller is a fiber that panics and has to run the job.
+    #[inline(always)]
+    fn submit(&self, job: Job, family: Option<&Family>) {
         match (self.fiber, family) {
             (Some(fiber), Some(family)) if fiber.must_not_suspend() => run_in_place(job, family),
             _ => {
@@ -94,7 +122,6 @@ impl<'a> Origin<'a> {
                 preemption_point();
             }
         }
-        handle
     }
 
     /// As [`spawn`](Self::spawn), on a stack of this thread; in place if there is none.
@@ -110,6 +137,11 @@ impl<'a> Origin<'a> {
             let detached = self.detached(Some(family));
             task::new_here(f, given, address(Some(family)), detached, locals::inherited_from(self.fiber))
         };
+        self.submit_here(job, family);
+        handle
+    }
+
+    fn submit_here(&self, job: Job, family: &Family) {
         let rejected = match self.fiber {
             Some(fiber) if !fiber.must_not_suspend() => fiber.scheduler().start_here(job).err(),
             _ => Some(job),
@@ -118,7 +150,6 @@ impl<'a> Origin<'a> {
             Some(job) => run_in_place(job, family),
             None => preemption_point(),
         }
-        handle
     }
 
     /// As [`spawn`](Self::spawn), for a future, which never is polled in place.
@@ -191,23 +222,6 @@ impl DefaultRuntime for Threads {
 #[must_use]
 pub fn thread_spawner() -> &'static dyn Spawn {
     plain::scheduler().spawner()
-}
-
-/// Calls `f` with where the caller spawns; for a plain thread, `start` says that. Once: `f` carries
-/// the closure to spawn, which is to stay in registers.
-#[inline(always)]
-pub(crate) fn with_origin<R>(start: StartDefault, f: impl FnOnce(Origin<'_>) -> R) -> R {
-    current::with_running(|fiber| {
-        let (spawner, family, family_stays) = match fiber {
-            Some(fiber) => (fiber.scheduler().spawner(), fiber.detaches_to(), Stays::WithScheduler),
-            None => match start() {
-                Some((spawner, family)) => (spawner, Some(family), Stays::Always),
-                // SAFETY: the family of the job that this thread runs, which outlives the job (J5).
-                None => (thread_spawner(), unsafe { Family::of_id(current::family()).as_ref() }, Stays::Unknown),
-            },
-        };
-        f(Origin { fiber, spawner, family, family_stays })
-    })
 }
 
 /// The address of a family, or null.

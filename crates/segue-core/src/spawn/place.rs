@@ -9,7 +9,7 @@ use crate::chain::unwind::caught;
 use crate::contract::fiber::Spawn;
 use crate::contract::job::{Given, Job};
 use crate::spawn::async_task::Ending;
-use crate::spawn::default_runtime::{DefaultRuntime, with_origin};
+use crate::spawn::default_runtime::{DefaultRuntime, Origin};
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::scope::Scope;
@@ -58,8 +58,12 @@ impl<R: DefaultRuntime> Place<'static> for Detached<R> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: a runtime calls `complete` before its end, and the closure borrows nothing.
-        with_origin(R::start, |origin| unsafe { origin.spawn(origin.family, given, f) })
+        // SAFETY: the origin is used here alone; a runtime calls `complete` before its end, and the
+        // closure borrows nothing.
+        unsafe {
+            let origin = Origin::of_caller(R::start);
+            origin.spawn(origin.family, given, f)
+        }
     }
 
     #[inline]
@@ -68,8 +72,11 @@ impl<R: DefaultRuntime> Place<'static> for Detached<R> {
         F: Future<Output: Ending<T>> + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: a runtime calls `complete` before its end, and the future borrows nothing.
-        with_origin(R::start, |origin| unsafe { origin.spawn_task(origin.family, given, future) })
+        // SAFETY: as in `start`, for the future.
+        unsafe {
+            let origin = Origin::of_caller(R::start);
+            origin.spawn_task(origin.family, given, future)
+        }
     }
 }
 

@@ -22,10 +22,10 @@ use crate::contract::fiber::{Spawn, WaitsFor};
 use crate::contract::job::Given;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
-use crate::primitives::payload::message;
+use crate::primitives::payload::{Payload, message};
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
-use crate::spawn::default_runtime::{DefaultRuntime, StartDefault, Threads, with_origin};
+use crate::spawn::default_runtime::{DefaultRuntime, Origin, StartDefault, Threads};
 use crate::spawn::failure::ScopeError;
 use crate::spawn::family::{DROPPED_ERROR, Family, Held};
 use crate::spawn::join_handle::JoinHandle;
@@ -139,15 +139,17 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let at = Location::caller();
-    where_it_may_be_captured(|| {
+    let (mut f, mut value) = (Some(f), None);
+    where_it_may_be_captured(&mut || {
         let scope = Scope::new(start);
-        let body = scope.run(at, is_result::<T>, || f(&scope));
+        let mut body = None;
+        scope.run(at, is_result::<T>, &mut || body = f.take().map(|f| f(&scope)));
         match (body, scope.take_error()) {
-            (Some(value), None) => value,
             (body, Some(error)) => scope.raise(body, error, at),
-            (None, None) => unreachable!("a panic is kept"),
+            (body, None) => value = body,
         }
-    })
+    });
+    value.expect("a panic is kept")
 }
 
 /// Whether this is the type of a `Result`, as far as its name tells.
@@ -156,8 +158,7 @@ fn is_result<T>() -> bool {
 }
 
 /// Calls the function that opens a scope.
-#[inline]
-pub(super) fn where_it_may_be_captured<T>(open: impl FnOnce() -> T) -> T {
+pub(super) fn where_it_may_be_captured(open: &mut dyn FnMut()) {
     if top().is_null() {
         return open();
     }
@@ -181,17 +182,13 @@ impl Scope<'_, '_> {
     /// then that is kept, like a fiber's.
     ///
     /// An `Err` that the body returns would be lost on the fibers if `is_lost` says so.
-    pub(super) fn run<T>(
-        &self,
-        at: &'static Location<'static>,
-        is_lost: fn() -> bool,
-        body: impl FnOnce() -> T,
-    ) -> Option<T> {
+    pub(super) fn run(&self, at: &'static Location<'static>, is_lost: fn() -> bool, body: &mut dyn FnMut()) {
         let family = &self.family;
         family.context.set_owner();
-        let value = family.enter_context(|| {
-            let caught = catch_unwind(AssertUnwindSafe(body));
-            caught.map_err(|payload| family.keep_panic("the body", payload)).ok()
+        family.enter_context(|| {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+                drop(family.keep_panic("the body", payload));
+            }
         });
         let watch = || overdue::watch(&family.context, at, is_lost);
         // SAFETY: this is the owner, and the body, which made the members, has ended; members can't
@@ -201,7 +198,6 @@ impl Scope<'_, '_> {
             self.end_late(late, at);
         }
         family.context.end();
-        value
     }
 
     #[cold]
@@ -311,8 +307,13 @@ impl Scope<'_, '_> {
 
     #[cold]
     fn refuse_with<V, T>(&self, what: V, cancelled: Cancelled) -> JoinHandle<T> {
+        let mut what = Some(what);
+        task::never(self.drop_refused(&mut || what = None), cancelled)
+    }
+
+    fn drop_refused(&self, drop_it: &mut dyn FnMut()) -> Result<(), Payload> {
         let keep = |payload| self.family.keep_panic("the drop of what was refused", payload);
-        task::never(caught(|| drop(what)).map_err(keep), cancelled)
+        caught(drop_it).map_err(keep)
     }
 }
 
@@ -328,7 +329,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             return self.spawn_late(Given::default(), f);
         }
         // SAFETY: as in `spawn_given`.
-        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), Given::default(), f) })
+        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), Given::default(), f) }
     }
 
     pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -340,8 +341,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             return self.spawn_late(given, f);
         }
         // SAFETY: the family is in the frame of `scope`, which completes the family before its
-        // return, after any end of the body; values that live for 'scope live until then.
-        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), given, f) })
+        // return, after any end of the body; values that live for 'scope live until then. The
+        // origin is used here alone.
+        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), given, f) }
     }
 
     pub(super) fn spawn_given_on<F, T>(&'scope self, on: &dyn Spawn, given: Given, f: F) -> JoinHandle<T>
@@ -351,7 +353,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`.
-        with_origin(self.start, |origin| unsafe { origin.on(on).spawn(Some(&self.family), given, f) })
+        unsafe { Origin::of_caller(self.start).on(on).spawn(Some(&self.family), given, f) }
     }
 
     /// As [`spawn`](Self::spawn), for a closure that is not `Send`: the fiber has a stack of this
@@ -393,7 +395,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`.
-        with_origin(self.start, |origin| unsafe { origin.spawn_here(&self.family, given, f) })
+        unsafe { Origin::of_caller(self.start).spawn_here(&self.family, given, f) }
     }
 
     /// As [`spawn_given`](Self::spawn_given), where there [may be late ones](Self::is_late). A
@@ -407,7 +409,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`.
-        with_origin(self.start, |origin| unsafe { origin.spawn(Some(&self.family), given, f) })
+        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), given, f) }
     }
 
     /// Starts a *daemon*: a fiber that does not keep the scope open.
@@ -448,7 +450,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let daemons = self.daemons();
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`; and they are completed when the family, which is held, is.
-        with_origin(self.start, |origin| unsafe { origin.spawn(Some(daemons), given, f) })
+        unsafe { Origin::of_caller(self.start).spawn(Some(daemons), given, f) }
     }
 
     /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they
@@ -519,20 +521,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let Ok(_held) = self.hold() else { return self.refuse(future) };
-        with_origin(self.start, |origin| {
-            // A poll in place may yield nothing, and the caller keeps its worker until the end.
-            if let Some(refused) = origin.must_not_suspend() {
-                let context = &self.family.context;
-                return self.refuse_with(future, if context.is_cancelled() { context.error() } else { refused });
-            }
-            let origin = match on {
-                Some(on) => origin.on(on),
-                None => origin,
-            };
-            // SAFETY: as in `spawn_given`; daemons are completed when the family, which is held,
-            // is.
-            unsafe { origin.spawn_task(Some(family), given, future) }
-        })
+        // SAFETY: the origin is used here alone.
+        let origin = unsafe { Origin::of_caller(self.start) };
+        // A poll in place may yield nothing, and the caller keeps its worker until the end.
+        if let Some(refused) = origin.must_not_suspend() {
+            let context = &self.family.context;
+            return self.refuse_with(future, if context.is_cancelled() { context.error() } else { refused });
+        }
+        let origin = match on {
+            Some(on) => origin.on(on),
+            None => origin,
+        };
+        // SAFETY: as in `spawn_given`; daemons are completed when the family, which is held, is.
+        unsafe { origin.spawn_task(Some(family), given, future) }
     }
 
     /// Requests that the fibers of this scope, and its body, stop. Never waits.

@@ -62,10 +62,12 @@ struct Block {
 
 local!(static BLOCKS: Cell<*mut Block> = Cell::new(ptr::null_mut()));
 
-/// Memory for a `T`.
-#[inline]
-pub(crate) fn allocate<T>() -> NonNull<T> {
-    let own = Layout::new::<T>();
+/// Memory of this layout.
+///
+/// # Safety
+/// The layout has a size.
+#[inline(always)] // Most of this is known where the layout is.
+pub(crate) unsafe fn allocate(own: Layout) -> NonNull<u8> {
     let layout = if fits(own) {
         if let Some(block) = NonNull::new(BLOCKS.with(Cell::get)) {
             // SAFETY: a kept block is one that nobody uses.
@@ -77,20 +79,38 @@ pub(crate) fn allocate<T>() -> NonNull<T> {
     } else {
         own
     };
-    // SAFETY: a task is never without size, and a block is not either.
-    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout)).cast()
+    // SAFETY: the layout has a size, by the contract, and a block has one.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// Gives back the memory of a `T`.
-///
+/// Gives back the memory when this is dropped.
+pub(crate) struct Memory(NonNull<u8>, Layout);
+
+impl Memory {
+    /// # Safety
+    /// The memory came from [`allocate`] for this layout, on any thread, and nobody uses the memory
+    /// when this is dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn of(memory: NonNull<u8>, own: Layout) -> Self {
+        Self(memory, own)
+    }
+}
+
+impl Drop for Memory {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: as the maker of this has promised.
+        unsafe { release(self.0, self.1) };
+    }
+}
+
 /// # Safety
-/// The block came from [`allocate`] for the same type, on any thread, and nobody uses it.
-#[inline]
-pub(crate) unsafe fn release<T>(memory: NonNull<T>) {
-    let own = Layout::new::<T>();
+/// As for [`Memory::of`].
+#[inline(always)]
+unsafe fn release(memory: NonNull<u8>, own: Layout) {
     if !fits(own) {
         // SAFETY: allocated with this layout, by the contract.
-        return unsafe { dealloc(memory.as_ptr().cast(), own) };
+        return unsafe { dealloc(memory.as_ptr(), own) };
     }
     let next = BLOCKS.with(Cell::get);
     // SAFETY: a kept block is one that nobody uses.

@@ -29,7 +29,6 @@ use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Link;
 use crate::contract::trigger::Trigger;
 use crate::contract::wakeup::Wakeup;
-use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
 use crate::sim::preemption::preemption_point;
@@ -38,38 +37,53 @@ use crate::spawn::family::Family;
 use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::spare;
-use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};
+use crate::tree::membership::leave_contexts;
 use crate::values::locals::{self, Locals};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// The part of a task that its handle knows: everything but the closure's type.
+/// The part of a task that knows no type of its closure: code for the head alone is compiled once.
 #[repr(C)]
-pub(crate) struct Head<T> {
+pub(crate) struct Head {
     header: JobHeader,
-    free: unsafe fn(NonNull<Head<T>>),
+    edges: &'static Edges,
     done: Trigger,
     family: *const Family,
+}
+
+/// The edges of a task, at which its types are known.
+struct Edges {
+    /// Drops the closure in place, unless that was taken.
+    drop_closure: unsafe fn(NonNull<Head>),
+    /// Puts an error in the place of the result, which is empty.
+    fail: unsafe fn(NonNull<Head>, Failed),
+    /// Ends the task: drops all that is left in place, and frees the memory.
+    free: unsafe fn(NonNull<Head>),
+}
+
+/// The part of a task that its handle knows: everything but the closure's type.
+#[repr(C)] // The head comes first, and in it the job's header.
+pub(crate) struct Ended<T> {
+    head: Head,
     result: UnsafeCell<Option<Result<T, Failed>>>,
 }
 
-impl<T> Head<T> {
-    pub(crate) fn family(&self) -> *const Family {
-        self.family
-    }
+#[repr(C)] // The head comes first.
+pub(crate) struct Task<F, T> {
+    ended: Ended<T>,
+    pub(crate) closure: UnsafeCell<Option<F>>,
 }
 
-#[repr(C)] // The head comes first, and in it the job's header.
-pub(crate) struct Task<F, T> {
-    head: Head<T>,
-    pub(crate) closure: UnsafeCell<Option<F>>,
+impl<F, T> Task<F, T> {
+    const EDGES: &'static Edges = &Edges { drop_closure: drop_closure::<F, T>, fail: fail::<T>, free: free::<F, T> };
 }
 
 /// Makes a task of `family`, which counts the task from here to its end, or of none. Fibers that
@@ -172,7 +186,7 @@ pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> Jo
     };
     // SAFETY: as above.
     let (job, handle) = unsafe { place(header, (|| unreachable!("it was refused")) as Nothing<T>, ptr::null()) };
-    let head = job.into_raw().cast();
+    let head = job.into_raw().cast::<Head>();
     // SAFETY: the task has no job any more: this is its one end, in no context.
     unsafe {
         store_unstarted(head, dropped, cancelled);
@@ -195,21 +209,15 @@ unsafe fn context_of(family: *const Family) -> *const ContextHead {
 /// As for [`new`]; and the header is that of a work that is laid out like a `Task<F, T>`.
 #[inline(always)]
 unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (Job, JoinHandle<T>) {
-    // SAFETY: the caller keeps the family alive.
-    if let Some(family) = unsafe { family.as_ref() } {
-        family.enter();
-    }
-    let task = spare::allocate::<Task<F, T>>();
+    // SAFETY: a task has a header, and so a size.
+    let task = unsafe { spare::allocate(Layout::new::<Task<F, T>>()) }.cast::<Task<F, T>>();
     let place = task.as_ptr();
     // Field by field: a task put together elsewhere would be copied in words of another size than
     // those of the write, which waits for the writes.
-    // SAFETY: each field of the new allocation is written, once.
+    // SAFETY: each field of the new allocation is written, once; the caller keeps the family alive.
     unsafe {
-        (&raw mut (*place).head.header).write(header);
-        (&raw mut (*place).head.free).write(free::<F, T>);
-        (&raw mut (*place).head.done).write(Trigger::new());
-        (&raw mut (*place).head.family).write(family);
-        (&raw mut (*place).head.result).write(UnsafeCell::new(None));
+        Head::begin(task.cast(), header, Task::<F, T>::EDGES, family);
+        (&raw mut (*place).ended.result).write(UnsafeCell::new(None));
         (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
     }
     // SAFETY: the header is the first field of the task, which stays until job and handle are done.
@@ -217,13 +225,93 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
     (job, JoinHandle::new(Handle { task: task.cast(), result: PhantomData }))
 }
 
+impl Head {
+    /// Writes the head of a new task, which enters its family.
+    ///
+    /// # Safety
+    /// There is memory for the task, which nobody else knows. The family is in place, or null.
+    #[inline(always)]
+    unsafe fn begin(head: NonNull<Self>, header: JobHeader, edges: &'static Edges, family: *const Family) {
+        let place = head.as_ptr();
+        // SAFETY: the memory is this call's alone, so that each field is written once; the family
+        // is in place, or null.
+        unsafe {
+            if let Some(family) = family.as_ref() {
+                family.enter();
+            }
+            (&raw mut (*place).header).write(header);
+            (&raw mut (*place).edges).write(edges);
+            (&raw mut (*place).done).write(Trigger::new());
+            (&raw mut (*place).family).write(family);
+        }
+    }
+
+    pub(crate) fn family(&self) -> *const Family {
+        self.family
+    }
+
+    /// What the family hands down to its members.
+    ///
+    /// # Safety
+    /// The task has not left its family.
+    #[inline(always)]
+    pub(crate) unsafe fn heritage(&self) -> Heritage {
+        // SAFETY: null, or the task's family, which counts the task and so is in place.
+        unsafe { self.family.as_ref() }.map_or(Heritage::NONE, |family| family.heritage)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.done.outcome().is_some()
+    }
+
+    /// Whether the scope of the task is the one of the caller's body, and the caller is right in
+    /// that body, where a suspension is allowed: no scope, token or deadline is between.
+    #[inline]
+    fn is_of_callers_scope(&self) -> bool {
+        let context = self.header.context;
+        // The caller is inside of its context, so that the context is alive.
+        ptr::eq(context, current::context())
+            && innermost(Context::is_owned_by_caller).unwrap_or(false)
+            && !current::with_running(|fiber| fiber.is_some_and(Fiber::must_not_suspend))
+    }
+
+    /// Waits for the task's end, by its handle.
+    #[inline(always)]
+    fn wait(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        match crate::wait::admission::admit() {
+            _ if self.is_of_callers_scope() => {
+                // The end of the scope would wait for the fiber all the same.
+                self.done.wait_shielded(waits_for);
+                Ok(())
+            }
+            Err(cancelled) if !self.has_ended() => Err(cancelled),
+            _ => self.done.wait_once_more(waits_for),
+        }
+    }
+}
+
 /// # Safety
-/// Called once, by the side that the table at the head of the file names.
-pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
+/// The head is that of a `Task<F, T>`, of which the job's side has the closure.
+unsafe fn drop_closure<F, T>(head: NonNull<Head>) {
+    // SAFETY: the head comes first in a `Task<F, T>`, and the job's side has its closure.
+    unsafe { *head.cast::<Task<F, T>>().as_ref().closure.get() = None };
+}
+
+/// # Safety
+/// As for [`store`].
+unsafe fn fail<T>(head: NonNull<Head>, failed: Failed) {
+    // SAFETY: the contract is the same; the edges of a task are of its own types.
+    unsafe { store::<T>(head, Err(failed)) };
+}
+
+/// # Safety
+/// The head is that of a `Task<F, T>`. Called once, by the side that the table at the head of the
+/// file names.
+pub(crate) unsafe fn free<F, T>(head: NonNull<Head>) {
     let task = head.cast::<Task<F, T>>();
-    // SAFETY: the task was allocated by `new` for this type, and nobody uses it any more. Also if a
-    // drop panics.
-    let _memory = at_end(|| unsafe { spare::release(task) });
+    // SAFETY: the task was allocated by `place` for this type, and nobody uses it any more. Also if
+    // a drop panics.
+    let _memory = unsafe { spare::Memory::of(task.cast(), Layout::new::<Task<F, T>>()) };
     // SAFETY: the head is the first field of a `Task<F, T>`, and this is its only end.
     unsafe { task.drop_in_place() };
 }
@@ -233,49 +321,84 @@ pub(crate) unsafe fn free<F, T>(head: NonNull<Head<T>>) {
 unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
     #[inline(always)] // Into what a short backtrace ends with.
     unsafe fn run(this: NonNull<Self>) {
-        // SAFETY: the job side alone uses the closure, and calls `run` once.
-        let closure = unsafe { (*this.as_ref().closure.get()).take() }.expect("a job runs once");
-        let head = this.cast::<Head<T>>();
+        let head = this.cast::<Head>();
         // Each result is written in its final place, and not put together elsewhere: a copy would
         // be in words of another size than the write. A value that nobody takes is dropped inside
         // of the context, in which its drop may wait; the context may end as soon as the family has
         // been left.
-        // SAFETY: nobody else looks at the task's result before `settle`, which is called once, at
-        // the task's one end. The family counts the task, and the values that it hands down outlive
-        // the task.
-        let end = || unsafe {
+        // SAFETY: nobody else looks at the task's result before the end, which comes once. The
+        // family counts the task, and the values that it hands down outlive the task. The work
+        // begins with this call, and a job that runs as a part of its caller has values of its own.
+        unsafe {
             if let Err(cancelled) = crate::tree::context::look() {
-                store_unstarted(head, caught(|| drop(closure)), cancelled);
+                refuse(head, cancelled);
             } else {
-                let heritage = head.as_ref().family.as_ref().map_or(Heritage::NONE, |family| family.heritage);
+                // SAFETY: the job side alone uses the closure, and calls `run` once.
+                let closure = (*this.as_ref().closure.get()).take().expect("a job runs once");
+                let heritage = head.as_ref().heritage();
                 let closure = || __rust_begin_short_backtrace(closure);
                 match catch_unwind(AssertUnwindSafe(|| chain::inherit(heritage, closure))) {
                     Ok(value) => store(head, Ok(value)),
                     Err(payload) => store_panic(head, payload),
                 }
             }
-            locals::end(|payload| note_panic(head, payload));
-            settle(head, free::<F, T>)
-        };
-        // SAFETY: the work begins with this call, and a job that runs as a part of its caller has
-        // values of its own; then the task's fiber has left its contexts.
-        unsafe { here::retire_ended(end).leave() };
+            retire(head, free::<F, T>);
+        }
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
-        let head = this.cast::<Head<T>>();
-        // SAFETY: the job side alone uses the closure, and this is called instead of `run`; this is
-        // the task's one end.
-        unsafe {
-            let closure = (*this.as_ref().closure.get()).take();
-            let end = within_context(head, || {
-                let cancelled = crate::tree::context::look().err().unwrap_or_else(Cancelled::new);
-                store_unstarted(head, caught(|| drop(closure)), cancelled);
-                discard_inherited(head);
-                settle(head, free::<F, T>)
-            });
-            end.leave();
-        }
+        // SAFETY: the job side alone uses the task, and this is called instead of `run`.
+        unsafe { abandon(this.cast()) }
+    }
+}
+
+/// Ends a task together with its fiber, or its thread: drops the fiber-local values, and leaves all
+/// contexts.
+///
+/// # Safety
+/// Called once for a task, by the job's side, with the result in place, where the work has begun.
+/// `free` is the task's own.
+#[inline(always)]
+pub(crate) unsafe fn retire(head: NonNull<Head>, free: unsafe fn(NonNull<Head>)) {
+    // SAFETY: as the caller promises; then the task's fiber has left its contexts.
+    unsafe {
+        locals::end(|payload| note_panic(head, payload));
+        // No closure for `retire_ended`, which would be a function that all tasks share, and call.
+        let settled = settle(head, free);
+        leave_contexts();
+        settled.leave();
+    }
+}
+
+/// Ends a task that has no job any more, and was not run.
+///
+/// # Safety
+/// Called once, by the job's side.
+#[cold]
+unsafe fn abandon(head: NonNull<Head>) {
+    // SAFETY: this is the task's one end, by the job's side, in the contexts of its family until
+    // the task leaves that.
+    unsafe {
+        let end = within_context(head, || {
+            let cancelled = crate::tree::context::look().err().unwrap_or_else(Cancelled::new);
+            refuse(head, cancelled);
+            discard_inherited(head);
+            settle(head, head.as_ref().edges.free)
+        });
+        end.leave();
+    }
+}
+
+/// Drops the closure of a task that was cancelled before its start.
+///
+/// # Safety
+/// As for [`store`]; and the closure is there.
+#[cold]
+unsafe fn refuse(head: NonNull<Head>, cancelled: Cancelled) {
+    // SAFETY: the edges are the task's own; the closure is there, and nobody has stored a result.
+    unsafe {
+        let drop_closure = head.as_ref().edges.drop_closure;
+        store_unstarted(head, caught(|| drop_closure(head)), cancelled);
     }
 }
 
@@ -284,7 +407,7 @@ unsafe impl<F: FnOnce() -> T, T> Work for Task<F, T> {
 ///
 /// # Safety
 /// The task has not left its family, which keeps the context.
-pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce() -> R) -> R {
+pub(crate) unsafe fn within_context<R>(head: NonNull<Head>, f: impl FnOnce() -> R) -> R {
     // SAFETY: as the caller promises.
     match unsafe { Context::from_raw(Context::of_head(head.as_ref().header.context)) } {
         Some(context) => context.enter(f),
@@ -295,12 +418,13 @@ pub(crate) unsafe fn within_context<T, R>(head: NonNull<Head<T>>, f: impl FnOnce
 /// Puts the result in place.
 ///
 /// # Safety
-/// Called once for a task, by the job's side, before [`settle`].
+/// The head is that of a task with a `T`. Called once for a task, by the job's side, before
+/// [`settle`].
 #[inline(always)]
-pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, Failed>) {
+pub(crate) unsafe fn store<T>(head: NonNull<Head>, result: Result<T, Failed>) {
     // SAFETY: the handle looks only after `done` was signalled; and there was none before, which
     // would have to be dropped.
-    unsafe { head.as_ref().result.get().write(Some(result)) };
+    unsafe { head.cast::<Ended<T>>().as_ref().result.get().write(Some(result)) };
 }
 
 /// As [`store`], for a panic, of which the family takes note.
@@ -308,14 +432,14 @@ pub(crate) unsafe fn store<T>(head: NonNull<Head<T>>, result: Result<T, Failed>)
 /// # Safety
 /// As for `store`.
 #[cold]
-pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+pub(crate) unsafe fn store_panic(head: NonNull<Head>, payload: Payload) {
     // SAFETY: the family counts this task until its end; and as the caller promises.
     unsafe {
         let payload = match head.as_ref().family.as_ref() {
             Some(family) => family.keep_panic("a fiber", payload),
             None => payload,
         };
-        store(head, Err(Failed::Panicked(Panic::new(payload))));
+        (head.as_ref().edges.fail)(head, Failed::Panicked(Panic::new(payload)));
     }
 }
 
@@ -325,14 +449,14 @@ pub(crate) unsafe fn store_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
 /// # Safety
 /// As for `store`.
 #[cold]
-pub(crate) unsafe fn store_unstarted<T>(head: NonNull<Head<T>>, dropped: Result<(), Payload>, cancelled: Cancelled) {
+pub(crate) unsafe fn store_unstarted(head: NonNull<Head>, dropped: Result<(), Payload>, cancelled: Cancelled) {
     // SAFETY: as in `store_panic`.
     unsafe {
         if let Some(family) = head.as_ref().family.as_ref() {
             family.unstarted.fetch_add(1, Ordering::Relaxed);
         }
         match dropped {
-            Ok(()) => store(head, Err(Failed::NeverRan(cancelled))),
+            Ok(()) => (head.as_ref().edges.fail)(head, Failed::NeverRan(cancelled)),
             Err(payload) => store_panic(head, payload),
         }
     }
@@ -350,7 +474,7 @@ impl Settled {
     ///
     /// # Safety
     /// The task's fiber has left its contexts, which may end next.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn leave(self) {
         drop(self.joiner);
         if !self.family.is_null() {
@@ -366,7 +490,7 @@ impl Settled {
 /// # Safety
 /// Called once for a task, by the job's side, with the result in place. `free` is the task's own.
 #[inline(always)]
-pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>, free: unsafe fn(NonNull<Head<T>>)) -> Settled {
+pub(crate) unsafe fn settle(head: NonNull<Head>, free: unsafe fn(NonNull<Head>)) -> Settled {
     // SAFETY: the job's side keeps the task alive until the claim of `done` or the release below.
     let task = unsafe { head.as_ref() };
     let family = task.family;
@@ -389,7 +513,7 @@ pub(crate) unsafe fn settle<T>(head: NonNull<Head<T>>, free: unsafe fn(NonNull<H
 /// # Safety
 /// The task is the caller's to free, by its own `free`, and has not left its family.
 #[inline(always)]
-unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: unsafe fn(NonNull<Head<T>>)) {
+unsafe fn free_detached(head: NonNull<Head>, family: *const Family, free: unsafe fn(NonNull<Head>)) {
     // SAFETY: as the caller promises.
     if let Err(payload) = caught(|| unsafe { free(head) }) {
         // SAFETY: the family counts this task until that leaves.
@@ -401,7 +525,7 @@ unsafe fn free_detached<T>(head: NonNull<Head<T>>, family: *const Family, free: 
 ///
 /// # Safety
 /// The task has no job any more, and has not left its family.
-pub(crate) unsafe fn discard_inherited<T>(head: NonNull<Head<T>>) {
+pub(crate) unsafe fn discard_inherited(head: NonNull<Head>) {
     // SAFETY: as the caller promises.
     unsafe { locals::discard(head.as_ref().header.take_locals().cast(), |payload| note_panic(head, payload)) };
 }
@@ -411,7 +535,7 @@ pub(crate) unsafe fn discard_inherited<T>(head: NonNull<Head<T>>) {
 /// # Safety
 /// The task has not left its family.
 #[cold]
-pub(crate) unsafe fn note_panic<T>(head: NonNull<Head<T>>, payload: Payload) {
+pub(crate) unsafe fn note_panic(head: NonNull<Head>, payload: Payload) {
     // SAFETY: as the caller promises.
     note(unsafe { head.as_ref().family.as_ref() }, payload);
 }
@@ -428,7 +552,7 @@ fn note(family: Option<&Family>, payload: Payload) {
 
 /// The handle's side of a task. Its drop detaches the fiber.
 pub(crate) struct Handle<T> {
-    task: NonNull<Head<T>>,
+    task: NonNull<Ended<T>>,
     result: PhantomData<T>,
 }
 
@@ -438,40 +562,19 @@ unsafe impl<T: Send> Send for Handle<T> {}
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
-    fn head(&self) -> &Head<T> {
+    fn head(&self) -> &Head {
         // SAFETY: the task lives until this handle frees that, or gives the right up, which
-        // consumes the handle.
-        unsafe { self.task.as_ref() }
+        // consumes the handle; the head comes first.
+        unsafe { self.task.cast().as_ref() }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.head().done.outcome().is_some()
-    }
-
-    /// Whether its scope is the one of the caller's body, and the caller is right in that body,
-    /// where a suspension is allowed: no scope, token or deadline is between.
-    #[inline]
-    fn is_of_callers_scope(&self) -> bool {
-        let context = self.head().header.context;
-        // The caller is inside of its context, so that the context is alive.
-        ptr::eq(context, current::context())
-            && innermost(Context::is_owned_by_caller).unwrap_or(false)
-            && !current::with_running(|fiber| fiber.is_some_and(Fiber::must_not_suspend))
+        self.head().has_ended()
     }
 
     #[inline]
     pub(crate) fn join(self, waits_for: WaitsFor) -> Result<T, JoinError<Self>> {
-        let done = &self.head().done;
-        let waited = match crate::wait::admission::admit() {
-            _ if self.is_of_callers_scope() => {
-                // The end of the scope would wait for the fiber all the same.
-                done.wait_shielded(waits_for);
-                Ok(())
-            }
-            Err(cancelled) if !self.has_ended() => Err(cancelled),
-            _ => done.wait_once_more(waits_for),
-        };
-        if let Err(cancelled) = waited {
+        if let Err(cancelled) = self.head().wait(waits_for) {
             return Err(JoinError::WaitCancelled(cancelled, self));
         }
         let task = self.task;
@@ -487,11 +590,11 @@ impl<T> Handle<T> {
 /// # Safety
 /// `done` was signalled, so that the result is in place and the job's side is done with the task;
 /// and its handle is not used any more.
-unsafe fn take_result<T, H>(task: NonNull<Head<T>>) -> Result<T, JoinError<H>> {
+unsafe fn take_result<T, H>(task: NonNull<Ended<T>>) -> Result<T, JoinError<H>> {
     // SAFETY: as the caller promises.
     unsafe {
         let result = (*task.as_ref().result.get()).take();
-        (task.as_ref().free)(task);
+        (task.as_ref().head.edges.free)(task.cast());
         result.expect("the result is in place before the signal").map_err(JoinError::of)
     }
 }
@@ -567,7 +670,7 @@ impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
         if !self.head().done.cancel() {
             // SAFETY: `done` was signalled, so freeing falls to the handle, and this is its end.
-            unsafe { (self.head().free)(self.task) };
+            unsafe { (self.head().edges.free)(self.task.cast()) };
         }
     }
 }

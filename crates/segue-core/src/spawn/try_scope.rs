@@ -107,10 +107,14 @@ where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     let at = Location::caller();
-    where_it_may_be_captured(|| {
+    let (mut f, mut result) = (Some(f), None);
+    where_it_may_be_captured(&mut || {
         let scope = TryScope(Scope::new(start));
-        let body = scope.run(at, || false, || f(&scope).map_err(|error| drop(scope.fail("the body", error))));
-        match scope.take_error() {
+        let mut body = None;
+        scope.run(at, || false, &mut || {
+            body = f.take().map(|f| f(&scope).map_err(|error| drop(scope.fail("the body", error))));
+        });
+        result = Some(match scope.take_error() {
             Some(error) if error.first().panic().is_some() => scope.raise(body, error, at),
             Some(error) => Err(error.in_place_of(DROPPED_VALUE, body)),
             None => match (body, scope.take_echo()) {
@@ -119,8 +123,9 @@ where
                 (_, Some(echo)) => Err(echo),
                 _ => unreachable!("a panic and an error are kept"),
             },
-        }
-    })
+        });
+    });
+    result.expect("the scope was opened")
 }
 
 impl<'scope> TryScope<'scope, '_> {

@@ -359,7 +359,7 @@ pub(crate) unsafe fn discard(table: *mut Locals, mut note: impl FnMut(Payload)) 
 ///
 /// # Safety
 /// The running fiber, thread or task ends: no frame further out has borrowed a value of its own.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn end(mut note: impl FnMut(Payload)) {
     let table = current::with_running(|fiber| match fiber {
         Some(fiber) => of_fiber(fiber).replace(ENDED),
