@@ -178,7 +178,7 @@ impl<F: MakePark + Send + Sync> Runtime<F> {
                 let all_ended = WaitsFor::new("the other workers of a scheduler");
                 let _ = segue_core::shield(|| others.wait(all_ended, |left| *left == 0, |_| ()));
             }
-            Ok(result.unwrap_or_else(|payload| resume_unwind(payload)))
+            result.map_err(|payload| resume_unwind(payload))
         })
     }
 
