@@ -26,22 +26,24 @@ use std::sync::atomic::AtomicU32;
 mod page {
     #![allow(unsafe_code)] // Maps a page that the kernel wipes in a child.
 
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use libc::{MADV_WIPEONFORK, MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE, madvise, mmap};
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// At least one byte, of which the kernel makes a page.
     const LENGTH: usize = 4096;
 
-    fn map() -> rustix::io::Result<&'static AtomicU32> {
+    // By libc: rustix takes a second to compile its module of memory.
+    fn map() -> Option<&'static AtomicU32> {
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that
         // exists, and is not unmapped. The mapping is zero, aligned to a page, and long enough for
         // one word. A child has the same mapping at the same address, with zeros.
         unsafe {
-            let page =
-                mmap_anonymous(std::ptr::null_mut(), LENGTH, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?;
-            madvise(page, LENGTH, Advice::LinuxWipeOnFork)?;
-            Ok(&*page.cast::<AtomicU32>())
+            let page = mmap(std::ptr::null_mut(), LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if page == MAP_FAILED || madvise(page, LENGTH, MADV_WIPEONFORK) != 0 {
+                return None;
+            }
+            Some(&*page.cast::<AtomicU32>())
         }
     }
 
