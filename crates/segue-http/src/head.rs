@@ -19,7 +19,7 @@ const ON_STACK: usize = 16;
 /// The longest target that the `http` crate takes.
 const MAX_TARGET: usize = u16::MAX as usize - 1;
 
-/// A head whose header map has more room than this is not kept for the next request.
+/// The most room of a header map that is kept, with its head, for the next request.
 const MAX_SPARE: usize = 32;
 
 thread_local! {

@@ -5,7 +5,7 @@
 //!
 //! # What a port provides
 //!
-//! | part | what | left out |
+//! | part | provides | left out |
 //! | --- | --- | --- |
 //! | the switch | `segue_core::switch`, a file for each processor and calling convention | `build.rs` chooses the host on threads: a thread for each fiber |
 //! | `memory`, `system` | address space that takes no memory, access to parts of it, its return; guards that split no mapping, if there are such | needed. Without such guards a process has at most 28,000 stacks |
