@@ -223,6 +223,7 @@ const NONE: &[In] = &[
     In("segue-core: Fiber::for_job", "for schedulers, whose writers sign a contract"),
     In("segue-core: Fiber::under", "for schedulers, whose writers sign a contract"),
     In("segue-core: Builder::on", "what it calls is of a scheduler, whose writer signs a contract"),
+    In("segue-core: while_registered", "its caller signs a contract"),
     In("segue-core: trait Host", "its implementer signs a contract"),
     In("segue-core: trait DefaultRuntime", "for crates with a runtime; called when nothing is in progress"),
     In("segue-core: trait Begin", "sealed: it has three implementations"),
@@ -331,7 +332,7 @@ fn listed(source: &str) -> Vec<String> {
     };
     let (mut of, mut names) = (String::new(), Vec::new());
     for (at, line) in lines.iter().enumerate() {
-        if line.starts_with("impl") {
+        if line.starts_with("impl ") || line.starts_with("impl<") {
             of = implemented(&until_brace(at)) + "::";
         } else if *line == "}" {
             of.clear();
