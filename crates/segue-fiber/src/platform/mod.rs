@@ -3,7 +3,7 @@
 //!
 //! Used by `native`, the host with real stacks. The host on threads needs nothing of this.
 //!
-//! # What a port provides
+//! # The parts of a port
 //!
 //! | part | provides | left out |
 //! | --- | --- | --- |
@@ -14,8 +14,8 @@
 //! | `unwind` | the calls on a stack | a backtrace has the place of each stack's rest alone |
 //! | `asking` | a thread interrupts another one, which runs a function of ours | a thread's backtrace is empty and says so; reports of stuck workers are without a place |
 //!
-//! `build.rs` says which of these a target has. A port without one compiles and runs: what stands
-//! in for it is in `without`.
+//! `build.rs` says which of these a target has. A port without one compiles and runs: the room
+//! `without` stands in for the part.
 //!
 //! # To add a port
 //!
