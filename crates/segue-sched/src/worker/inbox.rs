@@ -32,8 +32,8 @@
 //! exchange finds the address that was loaded. The order of the stack is right then: the link names
 //! the letter that is the head. But the pointer that was loaded is one to A, and nobody may follow
 //! that pointer any more. The sender can't link the letter anew after the exchange, since the
-//! letter may be gone. So words and links are followed by their address alone: each sender exposes its
-//! letter's provenance before the exchange, and the worker makes its pointers out of addresses.
+//! letter may be gone. So words and links are followed by their address alone: each sender exposes
+//! its letter's provenance before the exchange, and the worker makes its pointers out of addresses.
 //! There a pointer to the letter that is in the stack is the one that can be meant. None of that is
 //! an instruction.
 //!
