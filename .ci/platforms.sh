@@ -66,7 +66,8 @@ tested_on() {
     fi
     name=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$system")
     export "${name}_LINKER=$linker" "${name}_RUNNER=$runner" SEGUE_RUNNER=${runner#* }
-    [ "$emulator" != true ] || unset SEGUE_RUNNER
+    export SEGUE_SMALL=1
+    [ "$emulator" != true ] || unset SEGUE_RUNNER SEGUE_SMALL
     # The names are words.
     [ -z "$skip" ] || skip="--skip ${skip// / --skip }"
     while read -r package options <&3; do
@@ -76,7 +77,7 @@ tested_on() {
         number=$(count_passed <<<"$said") || { echo "error: no test of $package has run on $system" && return 1; }
         echo "$system: $number tests of $package have passed"
     done 3<<<"$PORTED_TESTS"
-    unset "${name}_LINKER" "${name}_RUNNER" SEGUE_RUNNER
+    unset "${name}_LINKER" "${name}_RUNNER" SEGUE_RUNNER SEGUE_SMALL
 }
 
 # Of what Cargo has said, the number of tests that have passed. None is an error.

@@ -18,9 +18,10 @@ use std::time::Duration;
 /// Whether fibers are OS threads, of which there can be fewer and which are slower.
 pub const STAND_IN: bool = cfg!(feature = "threads");
 
-/// `full`, or less where fibers are threads or every step is interpreted.
+/// `full`, or less where fibers are threads, every step is interpreted, or the tests are built with
+/// `SEGUE_SMALL` in the environment, as for an emulator.
 pub const fn scaled(full: usize, stand_in: usize) -> usize {
-    if STAND_IN || cfg!(miri) { stand_in } else { full }
+    if STAND_IN || cfg!(miri) || option_env!("SEGUE_SMALL").is_some() { stand_in } else { full }
 }
 
 /// Runs `body` as the first fiber of every scheduler. What is printed names the one that it failed
