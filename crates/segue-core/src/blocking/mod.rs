@@ -47,6 +47,7 @@ use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
+use std::thread;
 
 /// A closure on its way to a thread and back. The closure keeps its result, and has no type here:
 /// all calls are one piece of code.
@@ -221,22 +222,27 @@ impl<H: FnOnce()> Blocking<H> {
             move || _ = hook.take().map(|hook| hook())
         });
         let hook = hook.as_mut().map(|hook| -> &mut dyn FnMut() { hook });
-        hand_over(&mut || result = f.take().map(__rust_begin_short_backtrace), hook)?;
+        let hooked = hand_over(&mut || result = f.take().map(__rust_begin_short_backtrace), hook)?;
+        if let Err(payload) = hooked {
+            // Not while it unwinds: the drop of a result is the user's.
+            drop(result);
+            resume_unwind(payload);
+        }
         Ok(result.expect("the closure was called"))
     }
 }
 
 /// Runs `f` on another thread, or in place, and calls the hook if the caller is cancelled
-/// meanwhile.
+/// meanwhile. Returns whether the hook panicked.
 ///
 /// # Errors
 /// [`Cancelled`] if the caller was cancelled before `f` had begun: `f` is not called.
 #[track_caller]
-fn hand_over(f: &mut (dyn FnMut() + Send), hook: Option<&mut dyn FnMut()>) -> Result<(), Cancelled> {
+fn hand_over(f: &mut (dyn FnMut() + Send), hook: Option<&mut dyn FnMut()>) -> Result<thread::Result<()>, Cancelled> {
     let watches = hook.is_some() && !current::in_fiber() && crate::tree::context::can_be_cancelled();
     if !can_hand_over() && !watches {
         f();
-        return Ok(());
+        return Ok(Ok(()));
     }
     let _outside = outside_work();
     // SAFETY: this frame waits for the call below, or takes the call back.
@@ -257,8 +263,8 @@ fn hand_over(f: &mut (dyn FnMut() + Send), hook: Option<&mut dyn FnMut()>) -> Re
         let hooked = barrier(WaitsFor::new("the hook of a blocking call"), || catch_unwind(hook));
         call.done.wait_shielded(WaitsFor::new("a blocking call that was cancelled"));
         call.finish();
-        return hooked.map(|_| ()).map_err(|payload| resume_unwind(payload));
+        return Ok(hooked.map(|_| ()));
     }
     call.finish();
-    Ok(())
+    Ok(Ok(()))
 }

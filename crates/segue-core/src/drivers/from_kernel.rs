@@ -93,6 +93,15 @@ pub struct Holding<T, G> {
     held: Option<G>,
 }
 
+impl<T, G> Holding<T, G> {
+    /// Has a value, from the first of the arms that are registered one after the other.
+    fn hold(&mut self, begin: impl FnOnce() -> G) {
+        if self.held.is_none() {
+            self.held = Some(begin());
+        }
+    }
+}
+
 impl<T: Default, G> Default for Holding<T, G> {
     fn default() -> Self {
         Self { slot: T::default(), held: None }
@@ -130,9 +139,21 @@ unsafe impl<S: Source, G, F: FnMut(&Trigger) -> G> Source for WhileRegistered<S,
     }
 
     unsafe fn register(&mut self, slot: &mut Self::Slot, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        slot.held = Some((self.begin)(trigger));
+        slot.hold(|| (self.begin)(trigger));
         // SAFETY: as the caller promises.
         unsafe { self.source.register(&mut slot.slot, trigger, arm) }
+    }
+
+    unsafe fn register_at(
+        &mut self,
+        address: usize,
+        slot: &mut Self::Slot,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<(), Retreat> {
+        slot.hold(|| (self.begin)(trigger));
+        // SAFETY: as the caller promises.
+        unsafe { self.source.register_at(address, &mut slot.slot, trigger, arm) }
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Self::Slot) {

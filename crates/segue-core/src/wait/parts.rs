@@ -47,7 +47,7 @@ impl Parts {
     #[inline]
     #[must_use]
     pub const fn may_be_ready(self, part: usize) -> bool {
-        self.ready >> part & 1 != 0
+        part < self.count() && self.ready >> part & 1 != 0
     }
 }
 

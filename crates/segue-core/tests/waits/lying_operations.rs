@@ -2,7 +2,9 @@
 //! not be harmed.
 #![cfg(not(loom))]
 
-use segue_core::{Either, Guard, Operation, WaitQueue, Waitable, WaitsFor, after};
+use segue_core::drivers::from_kernel;
+use segue_core::{Either, Guard, Operation, WaitQueue, Waitable, WaitsFor, after, any_of};
+use std::cell::Cell;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -46,4 +48,28 @@ fn an_operation_that_swaps_the_guard_joins_no_other_queue() {
     OTHER.lock().notify_all(0);
     own.lock().notify_all(0);
     assert!(waited.is_err(), "it is told that this is a mistake");
+}
+
+/// The registration retreats, and what is registered anew is in order of addresses, one after the
+/// other: a source of the kernel with two queues inside is in each of them once.
+#[test]
+fn a_source_of_the_kernel_whose_answer_changes_is_registered_once_at_each_queue() {
+    let queues = [WaitQueue::<u32>::new(0), WaitQueue::new(0)];
+    for lies in 0..2 {
+        let waits_for = WaitsFor::new("an edge");
+        let looks = Cell::new(0);
+        let edge = |at: usize| {
+            let looks = &looks;
+            let ready = move |_: &u32| {
+                looks.set(looks.get() + usize::from(at == lies));
+                at == lies && looks.get() == 2
+            };
+            queues[at].source(waits_for, ready, |_| ())
+        };
+        let both = from_kernel(waits_for, || any_of([edge(0), edge(1)]).into_source());
+        let ended = both.or(after(Duration::from_millis(1))).wait();
+        assert!(matches!(ended, Ok(Either::Right(()))), "{ended:?}");
+        assert!(looks.get() > 2, "the registration has not retreated");
+        queues.iter().for_each(|queue| queue.lock().notify_all(0));
+    }
 }

@@ -353,6 +353,10 @@ impl Threads {
         let from_end = usize::try_from(self.next - number).ok()?;
         let job = self.queue.len().checked_sub(from_end).and_then(|index| self.queue[index].take());
         self.queued -= usize::from(job.is_some());
+        // Where no thread comes back, gaps at the front would stay for ever.
+        while let Some(None) = self.queue.front() {
+            self.queue.pop_front();
+        }
         job
     }
 }

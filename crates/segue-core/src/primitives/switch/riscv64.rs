@@ -65,6 +65,8 @@ macro_rules! switch {
             "mv sp, a1",
             "jr t2",
             "2:",
+            // The address at which a side goes on is not to be the end of the block.
+            "nop",
             inlateout("a0") $save => _,
             inlateout("a1") $to => _,
             $($words)*
