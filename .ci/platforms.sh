@@ -1,4 +1,7 @@
-# The further targets, tier by tier. Sourced by `run`; docs/platforms.md has the tiers.
+# The further targets, tier by tier. Sourced by `run`; docs/platforms.md has the tiers. It takes
+# minutes under the emulator, and so is not among the steps of a whole run. It wants Debian's
+# packages qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, gcc-riscv64-linux-gnu and
+# libc6-dev-riscv64-cross.
 
 PORTED="segue-core segue-fiber segue-sched"
 CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd x86_64-pc-windows-gnu"
