@@ -17,9 +17,11 @@ use std::process::Command;
 ///
 /// # Examples
 ///
-/// ```
-/// let listed = segue_conformance::this_program().arg("--list").output()?;
-/// # let _ = listed;
+/// ```no_run
+/// // A test that runs itself, and no others, in a process of its own.
+/// let mut test = segue_conformance::this_program();
+/// let ended = test.args(["the_name_of_this_test", "--exact"]).env("IN_CHILD", "1").status()?;
+/// # let _ = ended;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn this_program() -> Command {
