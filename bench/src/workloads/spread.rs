@@ -162,11 +162,13 @@ fn connections(workers: usize, n: u64) -> Span {
     span.with_shares(&used)
 }
 
-/// The processor time that each thread of that name has used, in the order of their names.
+/// The processor time that each worker of that name has used, in the order of their numbers. A
+/// debug build also has a monitor.
 fn processor_times(name: &str) -> Vec<f64> {
+    let is_worker = |comm: &String| comm.starts_with(name) && !comm.contains("monitor");
     let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
         let thread = thread.ok()?.path();
-        let comm = std::fs::read_to_string(thread.join("comm")).ok().filter(|comm| comm.starts_with(name))?;
+        let comm = std::fs::read_to_string(thread.join("comm")).ok().filter(is_worker)?;
         // Nanoseconds on a processor come first.
         let times = std::fs::read_to_string(thread.join("schedstat")).ok()?;
         Some((comm, times.split_whitespace().next()?.parse().ok()?))
