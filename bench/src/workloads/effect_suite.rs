@@ -9,7 +9,7 @@
 //! `tree_explore` and `triples` resume a continuation several times: `multi` runs the body again,
 //! and gives it the answers that it has had. "By hand" is the program without handlers.
 
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload, smoke};
 use segue::effect::{Continuation, Effect, Handler, multi, perform, perform_result};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ pub const WORKLOAD: Workload =
     Workload { name: "effect_suite", timed: "the eleven programs of effect-handlers-bench", variants };
 
 fn variants() -> Vec<Variant> {
-    let list: Rc<[u64]> = (0..=LIST).rev().collect();
+    let list: Rc<[u64]> = (0..=length()).rev().collect();
     let lists = [(); 3].map(|()| Rc::clone(&list));
     let [thrown, returned, by_hand] = lists;
     let tree = Tree::new(HEIGHT);
@@ -37,9 +37,9 @@ fn variants() -> Vec<Variant> {
             .add(SEGUE, |n| repeat(n, 2 * FIB - 1, FIB, || on_a_stack(|| fibonacci(20))))
             .add("by hand", |n| repeat(n, 2 * FIB - 1, FIB, || fibonacci(20))),
         Variant::new("product_early", "element", 1)
-            .add(SEGUE, move |n| repeat(n, LIST, 0, || product_as_value(&returned)))
-            .add("segue, unwinding", move |n| repeat(n, LIST, 0, || product_unwinding(&thrown)))
-            .add("by hand", move |n| repeat(n, LIST, 0, || product_by_hand(&by_hand).unwrap_or(0))),
+            .add(SEGUE, move |n| repeat(n, length(), 0, || product_as_value(&returned)))
+            .add("segue, unwinding", move |n| repeat(n, length(), 0, || product_unwinding(&thrown)))
+            .add("by hand", move |n| repeat(n, length(), 0, || product_by_hand(&by_hand).unwrap_or(0))),
         Variant::new("iterator", "element", 1)
             .add(SEGUE, |n| repeat(n, STEPS, sum_to(STEPS), iterate))
             .add("segue, on_tail", |n| repeat(n, STEPS, sum_to(STEPS), iterate_tail))
@@ -74,7 +74,9 @@ fn variants() -> Vec<Variant> {
 const STEPS: u64 = 1000;
 
 /// How long the list is, before its zero.
-const LIST: u64 = 1000;
+fn length() -> u64 {
+    if smoke() { 100 } else { 1000 }
+}
 
 /// The twentieth number, which takes twice as many calls, less one.
 const FIB: u64 = 10_946;
