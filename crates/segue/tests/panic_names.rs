@@ -5,10 +5,15 @@ use std::process::Command;
 
 /// Runs the named test once more in a process of its own, in this role, and returns what it says.
 fn child(test: &str, role: &str) -> String {
+    child_with(test, role, "0")
+}
+
+/// The same, with a backtrace or without.
+fn child_with(test: &str, role: &str, backtrace: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(ROLE, role)
-        .env("RUST_BACKTRACE", "0")
+        .env("RUST_BACKTRACE", backtrace)
         .output()
         .unwrap();
     let said = String::from_utf8(child.stderr).unwrap();
@@ -164,4 +169,20 @@ fn a_backtrace_ends_where_the_user_s_code_begins() {
         let ours = frames.iter().filter(|frame| frame.contains("segue")).count();
         assert!(ours <= 3, "{what} has {ours} frames of the library's: {said}");
     }
+}
+
+/// A call that runs in place, on a plain thread, is a part of its caller's.
+#[test]
+fn a_backtrace_of_a_blocking_call_in_place_goes_on_to_the_caller() {
+    #[inline(never)]
+    fn calls_in_place() {
+        _ = std::hint::black_box(segue::blocking(outer));
+    }
+    let test = "a_backtrace_of_a_blocking_call_in_place_goes_on_to_the_caller";
+    if std::env::var_os(ROLE).is_some() {
+        let _ = std::panic::catch_unwind(calls_in_place);
+        return;
+    }
+    let said = child_with(test, "panics", "1");
+    assert!(said.contains("::inner") && said.contains("::calls_in_place"), "{said}");
 }

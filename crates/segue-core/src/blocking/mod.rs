@@ -95,7 +95,8 @@ unsafe impl Work for Call<'_> {
         unsafe {
             let this = this.as_ref();
             let closure = AssertUnwindSafe(&mut **this.closure.get());
-            *this.ended.get() = Some(here::retire(|| catch_unwind(|| { closure }.0())));
+            *this.ended.get() =
+                Some(here::retire(|| catch_unwind(|| __rust_begin_short_backtrace(|| { closure }.0()))));
             // The last touch.
             this.done.signal(0);
         }
@@ -222,7 +223,7 @@ impl<H: FnOnce()> Blocking<H> {
             move || _ = hook.take().map(|hook| hook())
         });
         let hook = hook.as_mut().map(|hook| -> &mut dyn FnMut() { hook });
-        let hooked = hand_over(&mut || result = f.take().map(__rust_begin_short_backtrace), hook)?;
+        let hooked = hand_over(&mut || result = f.take().map(|f| f()), hook)?;
         if let Err(payload) = hooked {
             // Not while it unwinds: the drop of a result is the user's.
             drop(result);
