@@ -72,10 +72,14 @@ impl Changes {
     }
 
     fn note(&self, outcome: io::Result<()>) {
+        let mut other = None;
         self.change(|starts| match outcome {
             Ok(()) => starts.running += 1,
-            Err(error) => starts.error = Some(error),
+            Err(error) if starts.error.is_none() => starts.error = Some(error),
+            Err(error) => other = Some(error),
         });
+        // A user's drop, which runs under no lock.
+        drop(other);
     }
 }
 
