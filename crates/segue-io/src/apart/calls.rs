@@ -65,8 +65,7 @@ const MOST_LEFT: usize = 512;
 /// The time without a call after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The wait for an interrupted call, before the next interrupt: at first and at
-/// most.
+/// The wait for an interrupted call, before the next interrupt: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
 /// How long a cancelled caller interrupts its call, before leaving the thread.
@@ -326,10 +325,9 @@ struct Set {
 
 #[derive(Default)]
 struct Threads {
-    /// By the order of coming, with gaps where jobs were taken back; and how many jobs there are.
-    queue: VecDeque<Option<Job>>,
-    queued: usize,
-    /// The number of the next job. Those in the queue have the numbers before.
+    /// In the order of coming, each job with its number.
+    queue: VecDeque<(u64, Job)>,
+    /// The number of the next job.
     next: u64,
     threads: usize,
     idle: usize,
@@ -338,26 +336,13 @@ struct Threads {
 
 impl Threads {
     fn lacks_one(&self) -> bool {
-        self.queued > self.idle && self.threads - self.left.min(MOST_LEFT) < LIMIT
-    }
-
-    /// Takes out the job that came first.
-    fn pop_first(&mut self) -> Option<Job> {
-        let job = std::iter::from_fn(|| self.queue.pop_front()).flatten().next();
-        self.queued -= usize::from(job.is_some());
-        job
+        self.queue.len() > self.idle && self.threads - self.left.min(MOST_LEFT) < LIMIT
     }
 
     /// Takes out the job of this number, if that is in the queue.
     fn remove(&mut self, number: u64) -> Option<Job> {
-        let from_end = usize::try_from(self.next - number).ok()?;
-        let job = self.queue.len().checked_sub(from_end).and_then(|index| self.queue[index].take());
-        self.queued -= usize::from(job.is_some());
-        // Where no thread comes back, gaps at the front would stay for ever.
-        while let Some(None) = self.queue.front() {
-            self.queue.pop_front();
-        }
-        job
+        let index = self.queue.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        self.queue.remove(index).map(|(_, job)| job)
     }
 }
 
@@ -396,8 +381,7 @@ impl Set {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.queued += 1;
-        state.queue.push_back(Some(job));
+        state.queue.push_back((number, job));
         if !state.lacks_one() {
             drop(state);
             self.work.notify_one();
@@ -456,7 +440,7 @@ impl Set {
                 // The thread was left, and others have taken its place.
                 break;
             }
-            if let Some(job) = state.pop_first() {
+            if let Some((_, job)) = state.queue.pop_front() {
                 drop(state);
                 job();
                 state = self.lock();
@@ -466,7 +450,7 @@ impl Set {
             let (woken, timeout) = self.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.queued == 0 {
+            if timeout.timed_out() && state.queue.is_empty() {
                 break;
             }
         }
