@@ -83,11 +83,6 @@ impl<T> Operation<State<T>, T, LISTS> for Receive<'_, T> {
     type Output = Result<T, Closed>;
 
     #[inline]
-    fn attempt_unlocked(&mut self) -> Unlocked<Result<T, Closed>> {
-        if self.may_be_ready() { Unlocked::Look } else { Unlocked::No }
-    }
-
-    #[inline]
     fn may_be_ready(&self) -> bool {
         !self.shared.is_bare()
     }

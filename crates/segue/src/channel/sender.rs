@@ -137,7 +137,8 @@ impl<T> Sender<T> {
     /// [`WaitError`] says whether the channel was closed or the caller cancelled.
     ///
     /// # Panics
-    /// At a rendezvous, which has no room.
+    /// At a rendezvous, which has no room; and if four thousand million places of a channel without
+    /// a bound are reserved.
     ///
     /// # Examples
     ///
@@ -160,7 +161,8 @@ impl<T> Sender<T> {
     /// [`Closed`] if the channel was closed.
     ///
     /// # Panics
-    /// At a rendezvous, which has no room.
+    /// At a rendezvous, which has no room; and if four thousand million places of a channel without
+    /// a bound are reserved.
     pub fn try_reserve(&self) -> Result<Option<Reserved<'_, T>>, Closed> {
         preemption_point();
         self.reserve_source().attempt().transpose()
@@ -176,7 +178,8 @@ impl<T> Sender<T> {
     /// The source yields [`Closed`] if the channel was closed.
     ///
     /// # Panics
-    /// At a rendezvous, which has no room.
+    /// At a rendezvous, which has no room; and if four thousand million places of a channel without
+    /// a bound are reserved.
     #[track_caller]
     pub fn reserve_source(&self) -> Waitable<impl Source<Output = Result<Reserved<'_, T>, Closed>>> {
         assert!(self.0.capacity > 0, "a rendezvous has no room to reserve: `send_source` waits for a receiver");

@@ -160,6 +160,10 @@ pub struct State<T> {
     reserver_next: bool,
 }
 
+/// Lock, waiters and state.
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(size_of::<WaitQueue<State<u64>, u64, LISTS>>() <= 128, "more than two cache lines");
+
 pub(super) type Locked<'a, T> = Guard<'a, State<T>, T, LISTS>;
 
 impl<T> Shared<T> {

@@ -64,10 +64,11 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
     /// The output.
     type Output;
 
-    /// The way without the lock, if there is one. Not called under the lock.
+    /// The way without the lock, if there is one. Not called under the lock. By default a look
+    /// follows if something [may be ready](Operation::may_be_ready).
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
-        Unlocked::Look
+        if self.may_be_ready() { Unlocked::Look } else { Unlocked::No }
     }
 
     /// Whether a look may find something, without the lock and without an effect. `false` is
