@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// What counts as served at once.
 const SOON: Duration = Duration::from_millis(500);
 /// How often a machine that has other things to do may keep a waiter from it.
-const TRIES: usize = 5;
+const TRIES: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {

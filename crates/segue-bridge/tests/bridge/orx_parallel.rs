@@ -147,6 +147,7 @@ fn a_caller_that_is_cancelled_while_closures_wait_ends_them_all() {
         let (waited, mut limit) = (AtomicUsize::new(0), Duration::from_millis(5));
         // Again, if the limit was over before any of them began.
         while waited.load(SeqCst) == 0 {
+            assert!(limit < Duration::from_secs(5), "no closure is ever begun");
             let late = timeout(limit, || {
                 (0..20)
                     .into_par()

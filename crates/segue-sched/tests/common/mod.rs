@@ -16,7 +16,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Whether fibers are OS threads, of which there can be fewer and which are slower.
-pub const STAND_IN: bool = cfg!(feature = "threads");
+pub const STAND_IN: bool = matches!(segue_sched::host(), segue_sched::Host::Threads);
 
 /// `full`, or less where fibers are threads, every step is interpreted, or the tests are built with
 /// `SEGUE_SMALL` in the environment, as for an emulator.

@@ -353,7 +353,7 @@ fn crosswise_choices_over_two_rendezvous_meet() {
     assert!(sent.load(SeqCst) > 0 && received.load(SeqCst) > 0, "{sent:?} {received:?}");
 }
 
-/// How often, of 1,000 times, the first of two ready channels is taken among idle ones.
+/// How often the first of two ready channels is taken among idle ones, for 1,000 times: of 10,000.
 fn share_of_the_first(all: &[(channel::Sender<usize>, Receiver<usize>)], ready: [usize; 2]) -> usize {
     ready.iter().for_each(|arm| all[*arm].0.send(*arm).unwrap());
     let taken = (0..10_000).filter(|_| {

@@ -313,11 +313,15 @@ fn conservation_a_value_stays_in_the_promise_when_the_one_who_takes_it_leaves() 
         assert_eq!(told.wakes(), 1);
         drop(told);
         assert_eq!(promised.try_get(), Some(Ok(&String::from("here"))));
-        // Also where it lost against another one in a choice.
-        let free = Semaphore::new(1);
-        let choice = free.acquire_source().or_else(promised.take_source());
-        assert!(matches!(block_on(choice), Either::Left(_)));
         assert_eq!(promised.take(), Ok(String::from("here")));
+        // Also where it lost against another one in a choice.
+        let ((resolver, mut promised), free) = (promise(), Semaphore::new(0));
+        let mut lost = Task::waiting(free.acquire_source().or(promised.take_source()));
+        free.add_permits(1);
+        resolver.fill(String::from("there")).unwrap();
+        assert!(matches!(lost.poll(), Some(Either::Left(Ok(_)))));
+        drop(lost);
+        assert_eq!(promised.take(), Ok(String::from("there")));
     });
 }
 
