@@ -43,22 +43,8 @@ fn alone_in(name: &str, case: usize, test: impl FnOnce()) -> Option<Output> {
 
 /// Talks a little over loopback, by fibers.
 fn talk() {
-    let (mut client, mut server) = pair();
-    scope(|s| {
-        s.spawn(|| {
-            let mut bytes = [0; 4];
-            for _ in 0..100 {
-                server.read_exact(&mut bytes).unwrap();
-                server.write_all(&bytes).unwrap();
-            }
-        });
-        for round in 0..100_u32 {
-            client.write_all(&round.to_le_bytes()).unwrap();
-            let mut bytes = [0; 4];
-            client.read_exact(&mut bytes).unwrap();
-            assert_eq!(u32::from_le_bytes(bytes), round);
-        }
-    });
+    let (client, server) = pair();
+    common::talk::talk(client, server);
 }
 
 /// From now on this process is denied a system call, with this error.

@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use super::{Values, switch_over};
+use super::Values;
 
 /// Those that a function keeps; of the vector registers, their lower halves.
 pub const REGISTERS: [&str; 19] = [
@@ -110,28 +110,9 @@ pub unsafe extern "C" fn across(before: &Values, after: &mut Values, f: unsafe e
     )
 }
 
-/// Functions that switch over, after which one register has another value.
-macro_rules! leaving_out {
-    ($($change:literal)*) => {
-        [$({
-            #[unsafe(naked)]
-            unsafe extern "C" fn over() {
-                naked_asm!(
-                    "str x30, [sp, #-16]!",
-                    "bl {over}",
-                    "ldr x30, [sp], #16",
-                    $change,
-                    "ret",
-                    over = sym switch_over,
-                )
-            }
-            over
-        }),*]
-    };
-}
-
 /// One for each register, in their order.
 pub const LEAVING_OUT: [unsafe extern "C" fn(); REGISTERS.len()] = leaving_out!(
+    ["str x30, [sp, #-16]!" "bl {over}" "ldr x30, [sp], #16"]
     "mov x19, #-1"
     "mov x20, #-1"
     "mov x21, #-1"

@@ -7,6 +7,23 @@
 #![cfg(all(not(any(miri, loom)), unix, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 #![allow(unsafe_code)] // Switches stacks, and looks at registers.
 
+/// Functions that switch over, after which one register has another value: `go` calls
+/// `switch_over`, and each change is an instruction.
+macro_rules! leaving_out {
+    (@body [$($go:literal)*] $change:literal) => {
+        std::arch::naked_asm!($($go,)* $change, "ret", over = sym crate::switch_over)
+    };
+    ($go:tt $($change:literal)*) => {
+        [$({
+            #[unsafe(naked)]
+            unsafe extern "C" fn over() {
+                leaving_out!(@body $go $change)
+            }
+            over
+        }),*]
+    };
+}
+
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]

@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use super::{Values, switch_over};
+use super::Values;
 
 /// Those that a function keeps.
 pub const REGISTERS: [&str; 24] = [
@@ -132,31 +132,9 @@ pub unsafe extern "C" fn across(before: &Values, after: &mut Values, f: unsafe e
     )
 }
 
-/// Functions that switch over, after which one register has another value.
-macro_rules! leaving_out {
-    ($($change:literal)*) => {
-        [$({
-            #[unsafe(naked)]
-            unsafe extern "C" fn over() {
-                naked_asm!(
-                    ".option arch, +d",
-                    "addi sp, sp, -16",
-                    "sd ra, 0(sp)",
-                    "call {over}",
-                    "ld ra, 0(sp)",
-                    "addi sp, sp, 16",
-                    $change,
-                    "ret",
-                    over = sym switch_over,
-                )
-            }
-            over
-        }),*]
-    };
-}
-
 /// One for each register, in their order.
 pub const LEAVING_OUT: [unsafe extern "C" fn(); REGISTERS.len()] = leaving_out!(
+    [".option arch, +d" "addi sp, sp, -16" "sd ra, 0(sp)" "call {over}" "ld ra, 0(sp)" "addi sp, sp, 16"]
     "li s0, -1"
     "li s1, -1"
     "li s2, -1"

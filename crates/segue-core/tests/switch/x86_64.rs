@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use super::{Values, switch_over};
+use super::Values;
 
 /// Those that a function keeps.
 pub const REGISTERS: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
@@ -51,28 +51,9 @@ pub unsafe extern "C" fn across(before: &Values, after: &mut Values, f: unsafe e
     )
 }
 
-/// Functions that switch over, after which one register has another value.
-macro_rules! leaving_out {
-    ($($change:literal)*) => {
-        [$({
-            #[unsafe(naked)]
-            unsafe extern "C" fn over() {
-                naked_asm!(
-                    "sub rsp, 8",
-                    "call {over}",
-                    "add rsp, 8",
-                    $change,
-                    "ret",
-                    over = sym switch_over,
-                )
-            }
-            over
-        }),*]
-    };
-}
-
 /// One for each register, in their order.
 pub const LEAVING_OUT: [unsafe extern "C" fn(); REGISTERS.len()] = leaving_out!(
+    ["sub rsp, 8" "call {over}" "add rsp, 8"]
     "mov rbx, -1"
     "mov rbp, -1"
     "mov r12, -1"

@@ -1,10 +1,13 @@
 //! Tests of rings that the kernel denies an opcode, or that give a request back: sockets and files
 //! go on without. Part of `lib.rs`: they look into the ring from above everything that flies in it.
 
+#[path = "../common/talk.rs"]
+mod talk;
+
 use crate::ring::{RESTRICTED, here};
 use crate::{Backend, DriverPark, fs, net};
 use io_uring::opcode;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,24 +20,10 @@ fn an_op_that_the_kernel_denies_goes_by_readiness() {
             RESTRICTED.set(true);
             let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
             let addr = listener.local_addr().unwrap();
-            let mut client = net::TcpStream::connect(addr).unwrap();
-            let (mut server, _) = listener.accept().unwrap();
+            let client = net::TcpStream::connect(addr).unwrap();
+            let (server, _) = listener.accept().unwrap();
             RESTRICTED.set(false);
-            segue_core::scope(|s| {
-                s.spawn(move || {
-                    let mut bytes = [0; 4];
-                    for _ in 0..100 {
-                        server.read_exact(&mut bytes).unwrap();
-                        server.write_all(&bytes).unwrap();
-                    }
-                });
-                for round in 0..100_u32 {
-                    client.write_all(&round.to_le_bytes()).unwrap();
-                    let mut bytes = [0; 4];
-                    client.read_exact(&mut bytes).unwrap();
-                    assert_eq!(u32::from_le_bytes(bytes), round);
-                }
-            });
+            talk::talk(client, server);
             let ring = here().expect("the ring is there, with fewer opcodes");
             assert!(!ring.has(opcode::Recv::CODE), "the kernel was asked in vain again and again");
             assert!(ring.has(opcode::Send::CODE), "what is allowed was given up as well");
