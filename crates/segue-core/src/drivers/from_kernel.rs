@@ -8,8 +8,8 @@
 //! (`kernel_wait.rs`), whatever else the waiter waits for: so a simulation that is open to the
 //! world lets its clock go with the real one, and no deadline beside it passes at once.
 //!
-//! The held value lies in the slot: it is made just before the registration, and ends with that, by
-//! the step that ends the registration, or by the drop of the slot where a wait begins anew. The
+//! The held value lies in the slot: it is made before the first registration of a wait, and ends in
+//! the step that ends the registrations, or by the drop of the slot where a wait begins anew. The
 //! value runs no foreign code and does not unwind, so the protocol need not know.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
@@ -109,7 +109,7 @@ impl<T: Default, G> Default for Holding<T, G> {
 }
 
 // SAFETY: every step is that of the source, with its own slot; R1 to R16 are the source's. The
-// value begins before the source is registered, and ends when that has been withdrawn or taken: by
+// value begins before the source is registered, and ends in the step that withdraws or takes: by
 // the promise of `while_registered` both are invisible to the protocol, and may be in another
 // thread.
 unsafe impl<S: Source, G, F: FnMut(&Trigger) -> G> Source for WhileRegistered<S, F> {

@@ -19,8 +19,8 @@ pub(super) fn trim() {
     let end = (here - MARGIN) & !(memory::page_size() - 1);
     if end > slot.bottom {
         // SAFETY: the range lies in a slot, above its guard, and ends on a page's border below the
-        // frames that are in use: this one is the innermost but for `syscall`, which `MARGIN`
-        // covers. Memory below is written before it is read.
+        // frames that are in use: this one is the innermost but for that of the kernel's call,
+        // which `MARGIN` covers. Memory below is written before it is read.
         unsafe { system::discard_below(slot.bottom..end) };
     }
 }

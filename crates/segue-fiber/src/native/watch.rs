@@ -51,9 +51,9 @@
 //!
 //! `sample` and `segments` have the argument. Two things are particular. A thread may be
 //! interrupted in the middle of a switch; the platform then puts the registers right, so that the
-//! trace is of one side or of the other. And a stack pointer that is neither in an
-//! arena nor on the thread's own stack (an alternate signal stack, a foreign library's coroutine)
-//! is not followed at all.
+//! trace is of one side or of the other. And a stack pointer that is neither in an arena nor on the
+//! thread's own stack (an alternate signal stack, a foreign library's coroutine) is not followed at
+//! all.
 
 #![allow(unsafe_code)] // Signals, and memory that is handed over by a word.
 

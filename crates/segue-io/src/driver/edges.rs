@@ -21,8 +21,11 @@ impl Socket {
         waits_for: WaitsFor,
     ) -> Waitable<impl Source<Output = ()>> {
         let edges = self.direction(half).edge_source(tick, is_over, waits_for);
-        // SAFETY: an outsider is a change of an atomic number, when it comes and when it goes,
-        // which calls nobody but the timers, and does not unwind.
+        // SAFETY: an outsider is a number that is counted under locks of this crate, which no
+        // foreign code holds or runs under. The timers may start their thread, whose panic they
+        // contain. The socket's place keeps the reactor while the source is registered there: so
+        // the outsider's own share is not the last; or the reactor has closed, and its drop closes
+        // descriptors and runs nothing of users.
         unsafe { while_registered(edges, |trigger| self.visit(trigger.waits_here())) }
     }
 }

@@ -23,8 +23,8 @@
 //!
 //! **Commit point**: the kernel's. **Cancellation**: before a call has begun, *no effect*. In the
 //! ring a cancel is asked for and the completion waited for: the kernel can end an op that waits in
-//! its queue, and not one that the disk works on; the result is returned. A
-//! blocking call that has begun is waited for.
+//! its queue, and not one that the disk works on; the result is returned. A blocking call that has
+//! begun is waited for.
 //!
 //! The child of a fork has the worker's fibers and not the kernel's ends of its driver: its calls
 //! are made in place.

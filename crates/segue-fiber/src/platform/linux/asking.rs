@@ -9,7 +9,7 @@
 //! data must expect it without cause. A SIGURG that was not asked for goes to the handler that was
 //! there before. Real-time signals would queue, are used by the C library, and kill a process that
 //! does not handle them. The handler is installed with SA_RESTART. Still, calls that the kernel
-//! never restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fails with EINTR once; std's
+//! never restarts (`epoll_wait`, `poll`, `nanosleep` called directly) fail with EINTR once; std's
 //! functions and the drivers here repeat it.
 
 #![allow(unsafe_code)] // Signals.
