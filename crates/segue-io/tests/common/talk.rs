@@ -1,4 +1,4 @@
-//! A little talk over a connection, by fibers. Used by the tests of rings that are denied something.
+//! A little talk over a connection, by fibers. Used by tests of rings that are denied something.
 
 use segue_core::scope;
 use std::io::{Read, Write};
