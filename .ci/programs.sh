@@ -102,8 +102,11 @@ ports() {
     ported build --bins --example hello-world --example server
     asked tiny_http hello-world 9975 http
     asked tungstenite server 3012 websocket
-    # Those of `threadpool` sleep for some 20 s, side by side.
-    ported test --lib --tests --features oneshot/std -- --test-threads 16
+    # Those of `threadpool` sleep for some 20 s, side by side. One of them asserts that jobs which it
+    # has just handed over have not ended, and so fails now and then, on std's threads as well.
+    ported test --lib --tests --features oneshot/std -- --test-threads 16 --skip test_multi_join
+    for _ in {1..5}; do ported test -p threadpool --lib -- --exact test::test_multi_join && return; done
+    echo "error: test_multi_join of threadpool fails each time" && return 1
 }
 
 # Puts a published crate among the members, with its difference. Of what its tests need, runtimes of
