@@ -44,7 +44,7 @@
 //! | | here |
 //! | --- | --- |
 //! | cancellation | std has no word for it. Where a wait returns an error that fits, a cancellation is that: an [`io::Error`], a `RecvError`. Other waits unwind, with the [`Cancelled`](segue::Cancelled) as the payload; the panic hook is not called. A fiber that is spawned here is cancelled by the end of its runtime, and by the blocks around its code: a `timeout`, a scope |
-//! | a wait in a `Drop`, while its fiber unwinds | the thread waits, with all fibers that have started there: for ever, if one of these is to act. No cancellation shows there, but for the end of a `shield_for`'s budget, which ends the process if the wait is not for a lock. A wait that returns an error fails at once |
+//! | a wait in a `Drop`, while its fiber unwinds | the thread waits, with all fibers that have started there: for ever, if one of these is to act, or a fiber that has not started, where there is no other worker. A `spawn` never waits, and its fiber runs later. No cancellation shows there, but for the end of a `shield_for`'s budget, which ends the process if the wait is not for a lock. A wait that returns an error fails at once |
 //! | `thread_local!` | is of the worker, which has many fibers |
 //! | `thread::current` | the fiber |
 //! | `park` | returns for its token alone |

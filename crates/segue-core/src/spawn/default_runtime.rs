@@ -93,35 +93,60 @@ impl<'a> Origin<'a> {
         self.fiber.filter(|fiber| fiber.must_not_suspend()).map(Fiber::refused)
     }
 
-    /// Spawns a closure as a member of `family`, or of none; unless the caller is a fiber that
-    /// panics: such a caller can't wait for the job, and runs it.
+    /// Spawns a closure as a member of the caller's family, or of none. Also for a fiber that
+    /// panics: nobody in such a fiber's `Drop` has to wait for the job.
     ///
     /// # Safety
     /// The family is [completed](Family::complete) before the end of the data that the closure and
     /// its result borrow.
+    #[inline(always)]
+    pub(crate) unsafe fn spawn_detached<F, T>(&self, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises.
+        let (job, handle) = unsafe { self.task(self.family, given, f) };
+        self.hand_over(job);
+        handle
+    }
+
+    /// Spawns a closure as a member of a scope's family; unless the caller is a fiber that panics:
+    /// the end of the scope can't wait for the job there, and so the caller runs the job.
+    ///
+    /// # Safety
+    /// As for [`spawn_detached`](Self::spawn_detached).
     #[inline(always)] // There are two for each closure, one of which is cold.
-    pub(crate) unsafe fn spawn<F, T>(&self, family: Option<&Family>, given: Given, f: F) -> JoinHandle<T>
+    pub(crate) unsafe fn spawn<F, T>(&self, family: &Family, given: Given, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises.
+        let (job, handle) = unsafe { self.task(Some(family), given, f) };
+        match self.fiber {
+            Some(fiber) if fiber.must_not_suspend() => run_in_place(job, family),
+            _ => self.hand_over(job),
+        }
+        handle
+    }
+
+    /// # Safety
+    /// As for [`spawn_detached`](Self::spawn_detached).
+    #[inline(always)]
+    unsafe fn task<F, T>(&self, family: Option<&Family>, given: Given, f: F) -> (Job, JoinHandle<T>)
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: as the caller promises; `detached` sees to the other family.
-        let (job, handle) =
-            unsafe { task::new(f, given, address(family), self.detached(family), locals::inherited_from(self.fiber)) };
-        self.submit(job, family);
-        handle
+        unsafe { task::new(f, given, address(family), self.detached(family), locals::inherited_from(self.fiber)) }
     }
 
-    /// Hands over a job; unless the caller is a fiber that panics and has to run the job.
     #[inline(always)]
-    fn submit(&self, job: Job, family: Option<&Family>) {
-        match (self.fiber, family) {
-            (Some(fiber), Some(family)) if fiber.must_not_suspend() => run_in_place(job, family),
-            _ => {
-                self.spawner.spawn(job);
-                preemption_point();
-            }
-        }
+    fn hand_over(&self, job: Job) {
+        self.spawner.spawn(job);
+        preemption_point();
     }
 
     /// As [`spawn`](Self::spawn), on a stack of this thread; in place if there is none.

@@ -60,10 +60,7 @@ impl<R: DefaultRuntime> Place<'static> for Detached<R> {
     {
         // SAFETY: the origin is used here alone; a runtime calls `complete` before its end, and the
         // closure borrows nothing.
-        unsafe {
-            let origin = Origin::of_caller(R::start);
-            origin.spawn(origin.family, given, f)
-        }
+        unsafe { Origin::of_caller(R::start).spawn_detached(given, f) }
     }
 
     #[inline]

@@ -329,7 +329,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             return self.spawn_late(Given::default(), f);
         }
         // SAFETY: as in `spawn_given`.
-        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), Given::default(), f) }
+        unsafe { Origin::of_caller(self.start).spawn(&self.family, Given::default(), f) }
     }
 
     pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -343,7 +343,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: the family is in the frame of `scope`, which completes the family before its
         // return, after any end of the body; values that live for 'scope live until then. The
         // origin is used here alone.
-        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), given, f) }
+        unsafe { Origin::of_caller(self.start).spawn(&self.family, given, f) }
     }
 
     pub(super) fn spawn_given_on<F, T>(&'scope self, on: &dyn Spawn, given: Given, f: F) -> JoinHandle<T>
@@ -353,7 +353,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`.
-        unsafe { Origin::of_caller(self.start).on(on).spawn(Some(&self.family), given, f) }
+        unsafe { Origin::of_caller(self.start).on(on).spawn(&self.family, given, f) }
     }
 
     /// As [`spawn`](Self::spawn), for a closure that is not `Send`: the fiber has a stack of this
@@ -409,7 +409,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`.
-        unsafe { Origin::of_caller(self.start).spawn(Some(&self.family), given, f) }
+        unsafe { Origin::of_caller(self.start).spawn(&self.family, given, f) }
     }
 
     /// Starts a *daemon*: a fiber that does not keep the scope open.
@@ -450,7 +450,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let daemons = self.daemons();
         let Ok(_held) = self.hold() else { return self.refuse(f) };
         // SAFETY: as in `spawn_given`; and they are completed when the family, which is held, is.
-        unsafe { Origin::of_caller(self.start).spawn(Some(daemons), given, f) }
+        unsafe { Origin::of_caller(self.start).spawn(daemons, given, f) }
     }
 
     /// Has `hook` run at the end of the scope, when its fibers and daemons have ended, however they

@@ -1,11 +1,11 @@
 //! Spawn, join, scopes that borrow, panics, turns and sleep, on every scheduler.
 
 use crate::common::{Counted, Meet, everywhere, everywhere_and_on_threads, on_real_schedulers, scaled};
-use segue_core::{Builder, JoinError, WaitQueue, WaitsFor, check, scope, sleep, spawn, yield_now};
+use segue_core::{Builder, JoinError, JoinHandle, WaitQueue, WaitsFor, check, scope, sleep, spawn, yield_now};
 use segue_sched::{Fifo, Handle, Runtime, Sim, worker_index};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -249,6 +249,42 @@ fn a_drop_that_waits_while_its_fiber_panics_is_refused_and_switches_no_stacks() 
             bystander.join().unwrap();
         });
         assert_eq!((ran.load(SeqCst), innocent.lock().is_ok()), (1, true));
+    });
+}
+
+#[test]
+fn a_detached_fiber_of_a_drop_while_its_fiber_panics_runs_after_that() {
+    /// Spawns another in its place, as the workers of a pool do that must not become fewer.
+    struct Sentinel<'a> {
+        meet: Arc<Meet<u32>>,
+        successor: &'a Mutex<Option<JoinHandle<u32>>>,
+    }
+    impl Drop for Sentinel<'_> {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking());
+            let meet = Arc::clone(&self.meet);
+            // In place, it would wait for ever.
+            let successor = spawn(move || {
+                assert!(!std::thread::panicking());
+                meet.wait().unwrap()
+            });
+            assert!(!successor.is_finished());
+            *self.successor.lock().unwrap() = Some(successor);
+        }
+    }
+    everywhere(|| {
+        let (meet, successor) = (Arc::new(Meet::new()), Mutex::new(None));
+        let panicked = scope(|s| {
+            let panics = || {
+                let _sentinel = Sentinel { meet: Arc::clone(&meet), successor: &successor };
+                panic_any("planted");
+            };
+            s.spawn(move || catch_unwind(AssertUnwindSafe(panics))).join()
+        });
+        assert!(panicked.unwrap().is_err());
+        let successor = successor.into_inner().unwrap().unwrap();
+        meet.put(7);
+        assert_eq!(successor.join().unwrap(), 7);
     });
 }
 

@@ -39,7 +39,7 @@ mod on_fibers {
 use meet::{AtDrop, everywhere, pool};
 use segue::sync::Notify;
 use segue::{CancelToken, Cancelled};
-use segue_std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, RwLock, mpsc};
+use segue_std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, Once, OnceLock, PoisonError, RwLock, mpsc};
 use segue_std::thread;
 use segue_std::time::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -261,6 +261,52 @@ fn a_lock_in_a_drop_during_a_panic_waits_with_its_thread() {
             assert_eq!(*mutex.lock().unwrap(), 1);
         })
         .unwrap();
+}
+
+#[test]
+fn workers_of_a_pool_that_panic_have_successors_that_wait_as_fibers() {
+    /// As the sentinels of pools of threads: whoever panics starts another.
+    struct Sentinel<'a>(&'a Arc<Jobs>);
+    impl Drop for Sentinel<'_> {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                work(&Arc::clone(self.0));
+            }
+        }
+    }
+    type Jobs = (Mutex<mpsc::Receiver<bool>>, Barrier);
+    fn work(jobs: &Arc<Jobs>) {
+        let jobs = Arc::clone(jobs);
+        thread::spawn(move || {
+            let _sentinel = Sentinel(&jobs);
+            loop {
+                // The lock is held during the wait: all others wait for the lock.
+                let job = jobs.0.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                match job {
+                    Ok(panics) => assert!(!panics, "planted"),
+                    Err(_) => break,
+                }
+            }
+            jobs.1.wait();
+        });
+    }
+    const WORKERS: usize = 3;
+    for workers in 1..=2 {
+        pool(workers)
+            .run(|| {
+                let (send, jobs) = mpsc::channel();
+                let jobs = Arc::new((Mutex::new(jobs), Barrier::new(WORKERS + 1)));
+                (0..WORKERS).for_each(|_| work(&jobs));
+                for panics in [true, false, true, true, false] {
+                    send.send(panics).unwrap();
+                    thread::yield_now();
+                }
+                drop(send);
+                // None of them is lost.
+                jobs.1.wait();
+            })
+            .unwrap();
+    }
 }
 
 /// Makes a wait in a `Drop` of a fiber that was cancelled, and of one that panics. `act` is called
