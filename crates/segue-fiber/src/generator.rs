@@ -308,6 +308,12 @@ impl<'r, T> Generator<'r, T> {
         unsafe { this.raw.get().assume_init().backtrace() }
     }
 
+    /// Whether the body is in the middle of its work, and neither runs nor is captured.
+    pub(crate) fn is_suspended(&self) -> bool {
+        // SAFETY: in place until the end was seen.
+        self.header.is_some_and(|header| unsafe { header.as_ref() }.state.get() == State::Suspended)
+    }
+
     /// Runs the body on to the next element, if there is one.
     ///
     /// # Safety

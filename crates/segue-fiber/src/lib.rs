@@ -46,6 +46,7 @@
 //! | [`thread_stacks`] | a pool for each thread, for coroutines that belong to no scheduler |
 //! | [`effect`]: `perform`, `Handler`, `Continuation` | effect handlers; [`multi`] for those that resume more than once |
 //! | [`generator()`], [`region()`] | iterators made of code that visits; a block in which they and continuations may borrow |
+//! | [`incremental`]: `push`, `Machine`, `Feed` | push parsers made of code that reads |
 //! | [`suspend`], [`begin_suspend`] | from inside: back to the resumer |
 //! | [`pass_on`] | from inside: another one goes on instead |
 //! | [`Step`], [`leaked_stacks`] | the end of a resume; a count that should be 0 |
@@ -86,6 +87,7 @@ mod coroutine;
 pub mod effect;
 mod generator;
 mod hosts;
+pub mod incremental;
 pub mod multi;
 mod outcome;
 mod passing;

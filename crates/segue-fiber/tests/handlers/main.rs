@@ -4,4 +4,5 @@ mod effects;
 mod effects_ended;
 mod effects_far;
 mod generators;
+mod incremental;
 mod multi;

@@ -1,0 +1,446 @@
+//! Push parsers: any code that reads is fed with its input, piece by piece.
+//!
+//! Used by applications: a parser over `Read` or `BufRead` becomes one that a callback, an event
+//! loop or a `Decoder` feeds.
+//!
+//! # The idea
+//!
+//! The parser is the body of a generator ([`generator`](crate::generator())), and the elements are
+//! its requests: a read that finds nothing gives one, and so suspends the body until the next piece
+//! is there. The body's locals are the state of the parse, and no line of the parser knows of that.
+//! Synchronous code describes the parser, and a machine made of callbacks uses it (Cross-Platform
+//! Gears has both sides of such an interface).
+//!
+//! # States
+//!
+//! ```text
+//!   New --feed--> Running --starves--> Hungry --feed--> Running --returns--> Done
+//!                                        \--finish: reads find the end--> Running --returns--> Done
+//!                                        \--drop: one read fails, the next one unwinds--> Over
+//! ```
+//!
+//! Body and feeder share a [`Desk`] in the body's frame: the rest of the piece, and how the input
+//! ends. The feeder gets the address of the desk with each request. The value is the last element.
+//!
+//! # The loan
+//!
+//! [`fill_buf`](BufRead::fill_buf) lends the piece itself. The feeder has that piece only until
+//! [`feed`](Machine::feed) returns, so no loan may be alive then. The call returns in three cases:
+//!
+//! - *The body starves.* Only a method with a unique borrow of the [`Feed`] asks for more, and a
+//!   loan borrows the `Feed`. A `Feed` can't be exchanged for that of another machine, which would
+//!   starve in its place: a body only has a unique borrow, and the lifetime in the type behind that
+//!   is of one call of one body. Nor does a `Feed` go to another thread.
+//! - *The body returns or panics.* The `Feed` is lent to the body for its call; so is the loan.
+//! - *An effect captures the call* of `feed` together with the body. Then both go on together, or
+//!   end together.
+//!
+//! The desk has no piece outside of `feed`.
+
+#![allow(unsafe_code)] // The piece and the desk are reached by their addresses.
+
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::thread;
+
+use crate::generator::{Generator, Yielder};
+use crate::region::List;
+use crate::thread_stacks;
+
+/// Makes a machine of `body`, a parser that reads its input from the [`Feed`].
+///
+/// The body starts at the first [`feed`](Machine::feed), on a stack of the [default
+/// size](crate::StackConfig::set_default_slot_size); [`push_with_stack`] says another. The body
+/// borrows nothing, and the machine may be kept for any time; for bodies that borrow there is
+/// [`Region::push`](crate::Region::push).
+///
+/// The outcome of a body that only reads is the same for each way to split the input.
+///
+/// # Panics
+///
+/// Without a stack for the body. Panics of the body are those of [`feed`](Machine::feed) and
+/// [`finish`](Machine::finish).
+///
+/// # Examples
+///
+/// ```
+/// use segue_fiber::incremental::{Fed, Feed, push};
+/// use std::io::{self, BufRead, Read};
+///
+/// /// A line with a length, and so many bytes.
+/// fn frame(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+///     let mut length = String::new();
+///     input.read_line(&mut length)?;
+///     let mut bytes = vec![0; length.trim().parse().map_err(io::Error::other)?];
+///     input.read_exact(&mut bytes)?;
+///     Ok(bytes)
+/// }
+///
+/// let mut machine = push(|input: &mut Feed| frame(input));
+/// assert!(matches!(machine.feed(b"1"), Fed::NeedMore));
+/// assert!(matches!(machine.feed(b"0\nstraight"), Fed::NeedMore));
+/// match machine.feed(b"! and more") {
+///     Fed::NeedMore => unreachable!(),
+///     Fed::Done { value, unread } => assert_eq!((&value.unwrap()[..], unread), (&b"straight! "[..], &b"and more"[..])),
+/// }
+/// ```
+#[inline]
+pub fn push<T: 'static>(body: impl FnOnce(&mut Feed<'_>) -> T + 'static) -> Machine<'static, T> {
+    // SAFETY: the body borrows nothing.
+    unsafe { Machine::new(body, None, None) }
+}
+
+/// As [`push`], on a stack with `bytes` for the body: for parsers that call themselves deeply.
+///
+/// # Panics
+///
+/// Without a stack for the body, or for such a size.
+///
+/// # Examples
+///
+/// ```
+/// use segue_fiber::incremental::{Fed, Feed, push_with_stack};
+/// use std::io::Read;
+///
+/// fn depth(input: &mut Feed) -> usize {
+///     match input.bytes().next() {
+///         Some(Ok(b'[')) => 1 + depth(input),
+///         _ => 0,
+///     }
+/// }
+/// let mut machine = push_with_stack(64 << 20, depth);
+/// assert!(matches!(machine.feed(&[b'['; 50_000]), Fed::NeedMore));
+/// assert_eq!(machine.finish(), 50_000);
+/// ```
+pub fn push_with_stack<T: 'static>(
+    bytes: usize,
+    body: impl FnOnce(&mut Feed<'_>) -> T + 'static,
+) -> Machine<'static, T> {
+    // SAFETY: the body borrows nothing.
+    unsafe { Machine::new(body, None, Some(bytes)) }
+}
+
+/// The outcome of a piece: the answer of [`Machine::feed`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fed<'i, T> {
+    /// The body has read all that there is, and waits for the next piece.
+    NeedMore,
+    /// The body has returned.
+    Done {
+        /// The body's value.
+        value: T,
+        /// The part of the piece that the body has not consumed.
+        unread: &'i [u8],
+    },
+}
+
+/// A parser that is fed with its input. Made by [`push`] and
+/// [`Region::push`](crate::Region::push).
+///
+/// A machine stays on its thread. There it runs in a fiber, in a task or in no scheduler at all; a
+/// body that waits for something else suspends the fiber around the call of
+/// [`feed`](Machine::feed). Effects that the body performs go to its own handlers, and then to those
+/// of the feeder.
+///
+/// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
+/// return. A body that reads again is unwound, as is the body of a
+/// [`Generator`](crate::Generator), under the same conditions; so is, without such an error, the
+/// body of a machine that is dropped during a panic. A panic of the body is the dropper's.
+///
+/// ```compile_fail,E0277
+/// fn moves_to_another_thread<T: Send>() {}
+/// moves_to_another_thread::<segue_fiber::incremental::Machine<u32>>();
+/// ```
+#[must_use = "a machine does nothing unless it is fed"]
+pub struct Machine<'r, T> {
+    /// Over once the value was taken.
+    body: Generator<'r, Said>,
+    /// Since the first request.
+    desk: Option<NonNull<Desk>>,
+    _value: PhantomData<T>,
+}
+
+/// An element of a body.
+enum Said {
+    /// The body starves; its desk is here.
+    Hungry(NonNull<Desk>),
+    /// The body has returned; here is an `Option` of its value, of which the taker has the value.
+    Done(NonNull<()>),
+}
+
+/// The end of a machine's input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Not yet.
+    Open,
+    /// The input has ended.
+    Finished,
+    /// The machine is being dropped, and the body has not been told.
+    Dropped,
+    /// The body has been told.
+    Told,
+}
+
+/// The part that body and feeder share, in the body's frame.
+struct Desk {
+    /// The rest of the piece.
+    piece: Cell<*const [u8]>,
+    end: Cell<End>,
+    /// The number of times that the feeder has had control.
+    turns: Cell<usize>,
+}
+
+impl Desk {
+    fn rest(&self) -> *const [u8] {
+        self.piece.get()
+    }
+
+    fn lay_down(&self, piece: *const [u8], end: End) {
+        self.piece.set(piece);
+        self.end.set(end);
+        self.turns.set(self.turns.get().wrapping_add(1));
+    }
+}
+
+/// No bytes.
+const NOTHING: *const [u8] = ptr::slice_from_raw_parts(ptr::dangling(), 0);
+
+impl<'r, T> Machine<'r, T> {
+    /// # Safety
+    ///
+    /// The data that the body borrows outlive the region, or nothing is borrowed.
+    #[inline]
+    pub(crate) unsafe fn new<F: FnOnce(&mut Feed<'_>) -> T>(
+        body: F,
+        list: Option<List<'r>>,
+        size: Option<usize>,
+    ) -> Self {
+        let body = move |y: &Yielder<Said>| {
+            let desk = Desk { piece: Cell::new(NOTHING), end: Cell::new(End::Open), turns: Cell::new(0) };
+            let starve = || y.give(Said::Hungry(NonNull::from(&desk)));
+            // The feeder gets to know the desk.
+            starve();
+            let mut value = Some(body(&mut Feed { desk: &desk, starve: &starve }));
+            y.give(Said::Done(NonNull::from(&mut value).cast()));
+        };
+        // SAFETY: the same contract.
+        Self { body: unsafe { Generator::new(body, list, size) }, desk: None, _value: PhantomData }
+    }
+
+    /// Runs the body on `piece`, until the body has returned or has read all of the piece and wants
+    /// more. An empty piece is no end of the input: [`finish`](Machine::finish) says that.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of the body. If the body has returned, panicked, or feeds itself.
+    #[inline]
+    pub fn feed<'i>(&mut self, piece: &'i [u8]) -> Fed<'i, T> {
+        match self.run(piece, End::Open) {
+            None => Fed::NeedMore,
+            Some((value, left)) => Fed::Done { value, unread: &piece[piece.len() - left..] },
+        }
+    }
+
+    /// Ends the input: the reads of the body find the end, now and ever after. Answers with the
+    /// body's value.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of the body. If the body has returned or panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_fiber::incremental::{Feed, push};
+    /// use std::io::Read;
+    ///
+    /// let mut machine = push(|input: &mut Feed| input.bytes().count());
+    /// machine.feed(b"some ");
+    /// machine.feed(b"words");
+    /// assert_eq!(machine.finish(), 10);
+    /// ```
+    pub fn finish(mut self) -> T {
+        let (value, _) = self.run(&[], End::Finished).expect("at the end of its input a body does not starve");
+        value
+    }
+
+    /// Runs the body on a piece. Answers with its value, and the number of bytes that are left.
+    #[inline]
+    fn run(&mut self, piece: &[u8], end: End) -> Option<(T, usize)> {
+        // If the body panics, its desk is gone.
+        let desk = self.desk.take().unwrap_or_else(|| self.meet());
+        // SAFETY: the body is suspended in a request, and its frame has the desk.
+        unsafe { desk.as_ref() }.lay_down(piece, end);
+        let Some(said) = self.body.next() else { over() };
+        // SAFETY: the body has just given the element, from the frame with the desk.
+        let left = unsafe { desk.as_ref() }.piece.replace(NOTHING).len();
+        match said {
+            Said::Hungry(desk) => {
+                self.desk = Some(desk);
+                None
+            }
+            Said::Done(value) => Some((self.take(value), left)),
+        }
+    }
+
+    /// Starts the body, which makes its desk.
+    #[cold]
+    fn meet(&mut self) -> NonNull<Desk> {
+        match self.body.next() {
+            Some(Said::Hungry(desk)) => desk,
+            Some(Said::Done(_)) => unreachable!("a body begins with a request"),
+            None => over(),
+        }
+    }
+
+    /// Takes the value of a body that has just given its last element, and ends the body.
+    #[inline]
+    fn take(&mut self, value: NonNull<()>) -> T {
+        // SAFETY: the body's frame has this option, of this type, and the body is suspended. After
+        // this the body only drops the option.
+        let value = unsafe { value.cast::<Option<T>>().as_mut() }.take();
+        let more = self.body.next();
+        debug_assert!(more.is_none(), "the value was the last element");
+        value.expect("the value is taken once")
+    }
+}
+
+#[cold]
+fn over() -> ! {
+    panic!("a machine was fed after its body has returned or panicked: feed the rest to a new machine")
+}
+
+impl<T> Drop for Machine<'_, T> {
+    /// The error; the unwinding is that of the generator, which is dropped next.
+    fn drop(&mut self) {
+        let Some(desk) = self.desk.take() else { return };
+        if thread::panicking() || thread_stacks::are_gone() || !self.body.is_suspended() {
+            return;
+        }
+        // SAFETY: the body is suspended in a request, and its frame has the desk.
+        unsafe { desk.as_ref() }.lay_down(NOTHING, End::Dropped);
+        if let Some(Said::Done(value)) = self.body.next() {
+            drop(self.take(value));
+        }
+    }
+}
+
+segue_core::impl_debug!([T] Machine<'_, T>);
+
+/// The input of a [`Machine`]'s body: a reader that waits for the next piece.
+///
+/// Reads never fail, but for two: the first one of a body whose machine was dropped, and those in
+/// the destructors of a body that panics, if there is nothing left of the piece.
+///
+/// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
+///
+/// ```compile_fail
+/// use segue_fiber::incremental::{Feed, push};
+/// use std::io::BufRead;
+///
+/// // A piece is lent until the next read.
+/// push(|input: &mut Feed| {
+///     let piece = input.fill_buf().unwrap();
+///     let length = piece.len();
+///     input.consume(length);
+///     input.fill_buf().unwrap();
+///     piece.len()
+/// });
+/// ```
+///
+/// ```compile_fail
+/// use segue_fiber::incremental::{Feed, push};
+///
+/// // It can't leave the body.
+/// let mut outside: Option<&mut Feed> = None;
+/// segue_fiber::region(|region| region.push(|input: &mut Feed| outside = Some(input)));
+/// ```
+///
+/// ```compile_fail
+/// use segue_fiber::incremental::Feed;
+///
+/// // Nor be exchanged for another one.
+/// segue_fiber::region(|region| {
+///     region.push(|one: &mut Feed| region.push(|other: &mut Feed| std::mem::swap(one, other)).finish()).finish()
+/// });
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn moves_to_another_thread<T: Send>() {}
+/// moves_to_another_thread::<segue_fiber::incremental::Feed>();
+/// ```
+pub struct Feed<'f> {
+    desk: &'f Desk,
+    /// Suspends the body until the next piece is there.
+    starve: &'f dyn Fn(),
+}
+
+impl Feed<'_> {
+    /// Waits until there is something to read. `false` is the end.
+    #[cold]
+    #[inline(never)]
+    fn wait(&mut self) -> io::Result<bool> {
+        while self.desk.rest().is_empty() {
+            match self.desk.end.get() {
+                End::Finished => return Ok(false),
+                End::Dropped => {
+                    self.desk.end.set(End::Told);
+                    return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the machine was dropped before its end"));
+                }
+                End::Open | End::Told => {}
+            }
+            let turn = self.desk.turns.get();
+            (self.starve)();
+            if self.desk.turns.get() == turn {
+                // A body that panics is not suspended.
+                return Err(io::Error::other("a read in a destructor, while the body of a machine panics"));
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl BufRead for Feed<'_> {
+    /// The rest of the piece, or the next one after waiting for it.
+    #[inline]
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.desk.rest().is_empty() && !self.wait()? {
+            return Ok(&[]);
+        }
+        // SAFETY: the piece is lent to the call of `feed` that runs this body, which does not end
+        // before this loan does: see the file's head.
+        Ok(unsafe { &*self.desk.rest() })
+    }
+
+    /// # Panics
+    ///
+    /// For more than there is.
+    #[inline]
+    fn consume(&mut self, amount: usize) {
+        let rest = self.desk.rest();
+        assert!(amount <= rest.len(), "{amount} bytes were consumed, of {} that were lent", rest.len());
+        let (first, length) = (rest.cast::<u8>(), rest.len() - amount);
+        // SAFETY: the piece has so many bytes.
+        let first = unsafe { first.add(amount) };
+        self.desk.piece.set(ptr::slice_from_raw_parts(first, length));
+    }
+}
+
+impl Read for Feed<'_> {
+    /// Reads from the piece, or from the next one after waiting for it; at the end nothing.
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let piece = self.fill_buf()?;
+        let amount = piece.len().min(buffer.len());
+        buffer[..amount].copy_from_slice(&piece[..amount]);
+        self.consume(amount);
+        Ok(amount)
+    }
+}
+
+segue_core::impl_debug!([] Feed<'_>);
