@@ -58,7 +58,7 @@ miri_others() {
         futures:: hostile lying_operations:: wait_queue:: future_sources:: handles:: fiber_locals::
     # Of `effects`: here equal constants lie at several places.
     filtered interpret "" -p segue-fiber --features threads --test handlers -- \
-        generators:: multi:: effects_ended:: of_two_clauses
+        generators:: incremental:: multi:: effects_ended:: of_two_clauses
     interpret "-Zmiri-many-seeds=0..4" -p segue-sched --features threads --test miri -- miri_hosts::
     # An address is used again as often as can be: so a pointer to what lay there before shows.
     interpret "-Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" -p segue-sched --features threads \

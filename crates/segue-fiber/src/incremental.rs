@@ -46,7 +46,7 @@ use std::ptr::{self, NonNull};
 use std::thread;
 
 use crate::generator::{Generator, Yielder};
-use crate::region::List;
+use crate::region::{List, Region};
 use crate::thread_stacks;
 
 /// Makes a machine of `body`, a parser that reads its input from the [`Feed`].
@@ -54,7 +54,7 @@ use crate::thread_stacks;
 /// The body starts at the first [`feed`](Machine::feed), on a stack of the [default
 /// size](crate::StackConfig::set_default_slot_size); [`push_with_stack`] says another. The body
 /// borrows nothing, and the machine may be kept for any time; for bodies that borrow there is
-/// [`Region::push`](crate::Region::push).
+/// [`Region::push`].
 ///
 /// The outcome of a body that only reads is the same for each way to split the input.
 ///
@@ -122,6 +122,48 @@ pub fn push_with_stack<T: 'static>(
     unsafe { Machine::new(body, None, Some(bytes)) }
 }
 
+impl<'r> Region<'r, '_> {
+    /// As [`push`], and may borrow.
+    ///
+    /// # Panics
+    ///
+    /// Without a stack for the body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_fiber::incremental::{Fed, Feed};
+    /// use std::io::Read;
+    ///
+    /// let mut seen = Vec::new();
+    /// segue_fiber::region(|region| {
+    ///     let mut machine = region.push(|input: &mut Feed| input.read_to_end(&mut seen).unwrap());
+    ///     assert_eq!(machine.feed(b"borrowed"), Fed::NeedMore);
+    ///     assert_eq!(machine.finish(), 8);
+    /// });
+    /// assert_eq!(seen, b"borrowed");
+    /// ```
+    #[inline]
+    pub fn push<T: 'r, F: FnOnce(&mut Feed<'_>) -> T + 'r>(&'r self, body: F) -> Machine<'r, T> {
+        // SAFETY: the borrowed data outlive the region, in which the body is entered.
+        unsafe { Machine::new(body, Some(self.list()), None) }
+    }
+
+    /// As [`push_with_stack`], and may borrow.
+    ///
+    /// # Panics
+    ///
+    /// Without a stack for the body, or for such a size.
+    pub fn push_with_stack<T: 'r, F: FnOnce(&mut Feed<'_>) -> T + 'r>(
+        &'r self,
+        bytes: usize,
+        body: F,
+    ) -> Machine<'r, T> {
+        // SAFETY: the borrowed data outlive the region, in which the body is entered.
+        unsafe { Machine::new(body, Some(self.list()), Some(bytes)) }
+    }
+}
+
 /// The outcome of a piece: the answer of [`Machine::feed`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fed<'i, T> {
@@ -137,12 +179,12 @@ pub enum Fed<'i, T> {
 }
 
 /// A parser that is fed with its input. Made by [`push`] and
-/// [`Region::push`](crate::Region::push).
+/// [`Region::push`].
 ///
 /// A machine stays on its thread. There it runs in a fiber, in a task or in no scheduler at all; a
 /// body that waits for something else suspends the fiber around the call of
-/// [`feed`](Machine::feed). Effects that the body performs go to its own handlers, and then to those
-/// of the feeder.
+/// [`feed`](Machine::feed). Effects that the body performs go to its own handlers, and then to
+/// those of the feeder.
 ///
 /// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
 /// return. A body that reads again is unwound, as is the body of a

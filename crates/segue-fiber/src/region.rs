@@ -33,7 +33,6 @@ use std::ptr;
 use crate::effect::Handler;
 use crate::effect::clauses::Stored;
 use crate::generator::{Generator, Yielder};
-use crate::incremental::{Feed, Machine};
 use segue_core::unwind::abort;
 
 /// Runs `body`, which may suspend computations that borrow in its [`Region`], and ends those that
@@ -111,46 +110,6 @@ impl<'r> Region<'r, '_> {
         unsafe { Generator::new(body, Some(self.list()), Some(bytes)) }
     }
 
-    /// As [`push`](crate::incremental::push), and may borrow.
-    ///
-    /// # Panics
-    ///
-    /// Without a stack for the body.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue_fiber::incremental::{Fed, Feed};
-    /// use std::io::Read;
-    ///
-    /// let mut seen = Vec::new();
-    /// segue_fiber::region(|region| {
-    ///     let mut machine = region.push(|input: &mut Feed| input.read_to_end(&mut seen).unwrap());
-    ///     assert_eq!(machine.feed(b"borrowed"), Fed::NeedMore);
-    ///     assert_eq!(machine.finish(), 8);
-    /// });
-    /// assert_eq!(seen, b"borrowed");
-    /// ```
-    #[inline]
-    pub fn push<T: 'r, F: FnOnce(&mut Feed<'_>) -> T + 'r>(&'r self, body: F) -> Machine<'r, T> {
-        // SAFETY: the borrowed data outlive the region, in which the body is entered.
-        unsafe { Machine::new(body, Some(self.list()), None) }
-    }
-
-    /// As [`push_with_stack`](crate::incremental::push_with_stack), and may borrow.
-    ///
-    /// # Panics
-    ///
-    /// Without a stack for the body, or for such a size.
-    pub fn push_with_stack<T: 'r, F: FnOnce(&mut Feed<'_>) -> T + 'r>(
-        &'r self,
-        bytes: usize,
-        body: F,
-    ) -> Machine<'r, T> {
-        // SAFETY: the borrowed data outlive the region, in which the body is entered.
-        unsafe { Machine::new(body, Some(self.list()), Some(bytes)) }
-    }
-
     /// As [`Handler::stored`], and may borrow: its continuations may be kept in this region.
     #[inline]
     pub fn handler<R>(&'r self) -> Handler<Stored<'r>, R> {
@@ -163,7 +122,7 @@ impl<'r> Region<'r, '_> {
         Handler::kept(state, Some(self.list()))
     }
 
-    fn list(&'r self) -> List<'r> {
+    pub(crate) fn list(&'r self) -> List<'r> {
         List(&self.first)
     }
 

@@ -41,7 +41,8 @@
 //!   [`no_suspend`](cancel::no_suspend) waits are refused.
 //! * Control: [`effect`] asks an enclosing handler, which may keep the rest of the computation;
 //!   [`generator()`](effect::generator()) makes an iterator of code that visits;
-//!   [`multi`](effect::multi) resumes more than once.
+//!   [`multi`](effect::multi) resumes more than once. [`incremental`] makes a push parser of code
+//!   that reads.
 //! * The world: [`net`]; [`fs`]; [`process`], [`pipe`], [`pty`], [`signal`] and [`stdio`]; [`fd`],
 //!   any other descriptor; calls that block their thread, by [`blocking`].
 //! * Bridge: the crate `segue-bridge` has waits for futures, fibers for async tasks, and functions
@@ -88,6 +89,8 @@ pub mod concurrent;
 pub mod effect;
 mod error;
 pub mod fiber;
+#[cfg(feature = "sched")]
+pub mod incremental;
 mod select;
 pub mod source;
 mod spawn;
