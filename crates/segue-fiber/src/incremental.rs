@@ -373,7 +373,7 @@ segue_core::impl_debug!([T] Machine<'_, T>);
 
 /// The input of a [`Machine`]'s body: a reader that waits for the next piece.
 ///
-/// Reads never fail, but for two: the first one of a body whose machine was dropped, and those in
+/// Reads never fail, but for two: the first one after the drop of the machine, and those in
 /// the destructors of a body that panics, if there is nothing left of the piece.
 ///
 /// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
