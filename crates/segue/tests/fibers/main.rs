@@ -17,6 +17,7 @@ mod nested_runs;
 mod no_suspend;
 mod panic_pairs;
 mod planted;
+mod pushed;
 mod recursion;
 mod scope_ends;
 mod switches_and_groups;
