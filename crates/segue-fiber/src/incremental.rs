@@ -19,7 +19,7 @@
 //!                                        \--drop: one read fails, the next one unwinds--> Over
 //! ```
 //!
-//! Body and feeder share a [`Desk`] in the body's frame: the rest of the piece, and how the input
+//! Body and feeder share a *desk* in the body's frame: the rest of the piece, and how the input
 //! ends. The feeder gets the address of the desk with each request. The value is the last element.
 //!
 //! # The loan
@@ -188,7 +188,7 @@ pub enum Fed<'i, T> {
 ///
 /// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
 /// return. A body that reads again is unwound, as is the body of a
-/// [`Generator`](crate::Generator), under the same conditions; so is, without such an error, the
+/// [`Generator`], under the same conditions; so is, without such an error, the
 /// body of a machine that is dropped during a panic. A panic of the body is the dropper's.
 ///
 /// ```compile_fail,E0277
