@@ -184,9 +184,10 @@ impl<L: Arms> AnyOf<L> {
     /// Looks at the parts that may be ready, one after the other, in an order that is drawn step by
     /// step.
     #[inline]
-    fn attempt_drawn(&mut self, Row { mut ready, of_arms, .. }: Row) -> Option<L::Output> {
+    fn attempt_drawn(&mut self, row: Row) -> Option<L::Output> {
+        let mut ready = row.ready;
         if ready & ready.wrapping_sub(1) == 0 {
-            return if ready == 0 { None } else { self.attempt_bit(ready.trailing_zeros() as usize, of_arms) };
+            return if ready == 0 { None } else { self.attempt_bit(row, ready.trailing_zeros() as usize) };
         }
         let mut places = ALL;
         let mut count = ready.trailing_ones() as usize;
@@ -201,7 +202,7 @@ impl<L: Arms> AnyOf<L> {
         let mut series = Series::new();
         for last in (0..count).rev() {
             places.swap(series.below(last + 1), last);
-            let output = self.attempt_bit(places[last].into(), of_arms);
+            let output = self.attempt_bit(row, places[last].into());
             if output.is_some() {
                 return output;
             }
@@ -210,19 +211,12 @@ impl<L: Arms> AnyOf<L> {
     }
 
     #[inline]
-    fn attempt_bit(&mut self, part: usize, of_arms: bool) -> Option<L::Output> {
-        if of_arms { self.list.attempt_at(part) } else { self.attempt_part_of_row(part) }
-    }
-
-    fn attempt_part_of_row(&mut self, mut part: usize) -> Option<L::Output> {
-        for index in 0..self.list.count() {
-            let parts = self.list.parts_of(index).count();
-            if part < parts {
-                return self.list.attempt_part_at(index, part);
-            }
-            part -= parts;
+    fn attempt_bit(&mut self, row: Row, part: usize) -> Option<L::Output> {
+        if row.count == self.list.count() {
+            return self.list.attempt_at(part);
         }
-        unreachable!("there are so many parts");
+        let (index, part) = row.place_of(part);
+        self.list.attempt_part_at(index, part)
     }
 
     /// The same for any number of parts.
@@ -310,7 +304,7 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
         let row = self.row();
         if row.count > Row::MOST {
             self.attempt_many()
-        } else if row.of_arms && self.list.count() == 2 {
+        } else if row.count == 2 && self.list.count() == 2 {
             self.attempt_two(row.ready)
         } else {
             self.attempt_drawn(row)
@@ -326,10 +320,11 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
     #[inline]
     fn attempt_part(&mut self, part: usize) -> Option<Self::Output> {
         // The list comes first: the parts of a long one are not counted again and again.
-        if self.biased || self.list.count() > Parts::MOST || self.parts().count() == 1 {
+        if self.biased || self.list.count() > Parts::MOST {
             return self.attempt();
         }
-        self.attempt_part_of_row(part)
+        let row = self.row();
+        if row.count > Parts::MOST { self.attempt() } else { self.attempt_bit(row, part) }
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {

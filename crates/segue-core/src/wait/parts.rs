@@ -27,7 +27,7 @@ impl Parts {
     pub(super) const MOST: usize = 8;
 
     /// Of a source that is switched off.
-    pub(super) const NONE: Self = Self { count: 0, ready: 0 };
+    pub(super) const NONE: Self = Self::one(false);
 
     /// One part. `false` is certain: a look would find nothing.
     #[inline]
@@ -56,8 +56,8 @@ impl Parts {
 pub(super) struct Row {
     pub(super) count: usize,
     pub(super) ready: u64,
-    /// Whether each arm is one part, so that the arm's index is the part's number.
-    pub(super) of_arms: bool,
+    /// A bit for the first part of each arm: an arm's parts end where those of the next arm begin.
+    firsts: u64,
 }
 
 impl Row {
@@ -66,17 +66,24 @@ impl Row {
 
     #[inline]
     pub(super) const fn new() -> Self {
-        Self { count: 0, ready: 0, of_arms: true }
+        Self { count: 0, ready: 0, firsts: 0 }
     }
 
     /// Puts the parts of the next arm behind.
     #[inline]
     pub(super) fn push(&mut self, parts: Parts) {
-        if self.count < Self::MOST {
-            self.ready |= u64::from(parts.ready) << self.count;
-        }
+        let place = self.count as u32;
+        self.ready |= u64::from(parts.ready).wrapping_shl(place);
+        self.firsts |= 1_u64.wrapping_shl(place);
         self.count += parts.count();
-        self.of_arms &= parts.count == 1;
+    }
+
+    /// The index of the arm that has this part, and the part's number there.
+    #[inline]
+    pub(super) fn place_of(self, part: usize) -> (usize, usize) {
+        // The first parts up to this one.
+        let firsts = self.firsts << (Self::MOST - 1 - part);
+        (firsts.count_ones() as usize - 1, firsts.leading_zeros() as usize)
     }
 
     /// Its parts for the choice around: one part, if there are more than a source has.
