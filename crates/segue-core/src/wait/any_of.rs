@@ -16,8 +16,8 @@
 //! The order is drawn as far as the look gets, and only among the arms that may be ready: most idle
 //! ones say so without a lock ([`Parts`]), so a look passes them by. Arms of a choice that is an
 //! arm itself are drawn among the others, if they are [few](Parts::MOST): so `a.or(b).or(c)` is
-//! fair to all three. A choice of more counts as one arm, and draws among its own, since to find
-//! one by its number takes a walk. A *biased* choice goes through its arms from the first to the
+//! fair to all three. A choice of more counts as one arm, and draws among its own: the parts of a
+//! source are the bits of a byte. A *biased* choice goes through its arms from the first to the
 //! last, and counts as one.
 //!
 //! **Slots** are made once a look was in vain, so a choice that finds something ready has made
