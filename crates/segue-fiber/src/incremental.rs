@@ -8,8 +8,8 @@
 //! The parser is the body of a generator ([`generator`](crate::generator())), and the elements are
 //! its requests: a read that finds nothing gives one, and so suspends the body until the next piece
 //! is there. The body's locals are the state of the parse, and no line of the parser knows of that.
-//! Synchronous code describes the parser, and a machine made of callbacks uses it (Cross-Platform
-//! Gears has both sides of such an interface).
+//! So a parser in direct style has an interface for callbacks on top (Experiences with Effects,
+//! 2021, section 2).
 //!
 //! # States
 //!
