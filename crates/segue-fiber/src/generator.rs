@@ -188,6 +188,12 @@ impl<T> Yielder<T> {
         self.hand_over(element);
     }
 
+    /// Whether the generator is dropped, or its region ends, and the body is to be unwound.
+    pub(crate) fn is_ending(&self) -> bool {
+        // SAFETY: as in `give`.
+        unsafe { self.header.as_ref() }.ending.get()
+    }
+
     #[inline(always)]
     fn hand_over(&self, element: T) {
         if chain::top() == self.header.as_ptr().cast() {
@@ -211,12 +217,13 @@ impl<T> Yielder<T> {
             // To panic as well would end the process.
             Path::Barred(_) | Path::Apart if thread::panicking() => return,
             Path::Barred(barrier) => panic!(
-                "an element was given in the middle of an operation, {}, which can't be suspended with the generator's body: give it \
-                 before or after that",
+                "an element was given, or the input of a machine was read, in the middle of an operation, {}, which can't be suspended \
+                 with the body around: do that before or after the operation",
                 barrier.what()
             ),
             Path::Apart => panic!(
-                "an element was given from inside of a fiber that runs within the generator's body: give it from the body itself"
+                "an element was given, or the input of a machine was read, from inside of a fiber that runs within the body: do that \
+                 in the body itself"
             ),
         };
         self.suspend(element);
@@ -267,7 +274,8 @@ impl<'r, T> Generator<'r, T> {
     /// The data that body and elements borrow outlive the region, or nothing is borrowed.
     #[inline]
     pub(crate) unsafe fn new<F: FnOnce(&Yielder<T>)>(body: F, list: Option<List<'r>>, size: Option<usize>) -> Self {
-        let stack = thread_stacks::take_of(size).unwrap_or_else(|error| panic!("no stack for a generator: {error}"));
+        let stack = thread_stacks::take_of(size)
+            .unwrap_or_else(|error| panic!("no stack for a generator or a machine: {error}"));
         let header = Header {
             frame: Frame::passive(),
             raw: Cell::new(MaybeUninit::uninit()),
@@ -458,7 +466,9 @@ impl<T> Iterator for Generator<'_, T> {
             }
             State::Over => {}
             State::Late => return None,
-            State::Running => panic!("a generator that runs was asked for another element"),
+            State::Running => {
+                panic!("a generator that runs was asked for another element, or a machine that runs was fed")
+            }
         }
         self.finish();
         None

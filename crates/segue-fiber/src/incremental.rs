@@ -35,7 +35,8 @@
 //! - *An effect captures the call* of `feed` together with the body. Then both go on together, or
 //!   end together.
 //!
-//! The desk has no piece outside of `feed`.
+//! The desk has no piece outside of `feed`. While a region ends the body, destructors of the body
+//! may call `feed`; so a feed looks whether the body is suspended, before anything else.
 
 #![allow(unsafe_code)] // The piece and the desk are reached by their addresses.
 
@@ -45,6 +46,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::thread;
 
+use crate::backtrace::Backtrace;
 use crate::generator::{Generator, Yielder};
 use crate::region::{List, Region};
 use crate::thread_stacks;
@@ -56,7 +58,8 @@ use crate::thread_stacks;
 /// borrows nothing, and the machine may be kept for any time; for bodies that borrow there is
 /// [`Region::push`].
 ///
-/// The outcome of a body that only reads is the same for each way to split the input.
+/// The outcome is the same for each way to split the input, if the body does not depend on how many
+/// bytes one read finds, which [`Read`] leaves open.
 ///
 /// # Panics
 ///
@@ -154,6 +157,23 @@ impl<'r> Region<'r, '_> {
     /// # Panics
     ///
     /// Without a stack for the body, or for such a size.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue_fiber::incremental::{Fed, Feed};
+    /// use std::io::Read;
+    ///
+    /// let wanted = b"abc".to_vec();
+    /// let found = segue_fiber::region(|region| {
+    ///     let mut machine = region.push_with_stack(1 << 20, |input: &mut Feed| {
+    ///         input.bytes().zip(&wanted).all(|(byte, wanted)| byte.unwrap() == *wanted)
+    ///     });
+    ///     assert_eq!(machine.feed(b"ab"), Fed::NeedMore);
+    ///     machine.feed(b"cd") == Fed::Done { value: true, unread: b"" }
+    /// });
+    /// assert!(found);
+    /// ```
     pub fn push_with_stack<T: 'r, F: FnOnce(&mut Feed<'_>) -> T + 'r>(
         &'r self,
         bytes: usize,
@@ -165,6 +185,7 @@ impl<'r> Region<'r, '_> {
 }
 
 /// The outcome of a piece: the answer of [`Machine::feed`].
+#[must_use = "the value of a body that is done is here alone"]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fed<'i, T> {
     /// The body has read all that there is, and waits for the next piece.
@@ -181,15 +202,16 @@ pub enum Fed<'i, T> {
 /// A parser that is fed with its input. Made by [`push`] and
 /// [`Region::push`].
 ///
-/// A machine stays on its thread. There it runs in a fiber, in a task or in no scheduler at all; a
-/// body that waits for something else suspends the fiber around the call of
+/// A machine stays on its thread. There it runs in a fiber, within one poll of a task, or in no
+/// scheduler at all; a body that waits for something else suspends the fiber around the call of
 /// [`feed`](Machine::feed). Effects that the body performs go to its own handlers, and then to
 /// those of the feeder.
 ///
 /// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
 /// return. A body that reads again is unwound, as is the body of a
-/// [`Generator`], under the same conditions; so is, without such an error, the
-/// body of a machine that is dropped during a panic. A panic of the body is the dropper's.
+/// [`Generator`], under the same conditions. During a panic, at the end of a region that has a
+/// forgotten machine, and in the destructors of thread-local variables there is no such error. A
+/// panic of the body is the dropper's.
 ///
 /// ```compile_fail,E0277
 /// fn moves_to_another_thread<T: Send>() {}
@@ -265,7 +287,10 @@ impl<'r, T> Machine<'r, T> {
             // The feeder gets to know the desk.
             starve();
             let mut value = Some(body(&mut Feed { desk: &desk, starve: &starve }));
-            y.give(Said::Done(NonNull::from(&mut value).cast()));
+            // A body that has caught its unwinding: nobody wants the value.
+            if !y.is_ending() {
+                y.give(Said::Done(NonNull::from(&mut value).cast()));
+            }
         };
         // SAFETY: the same contract.
         Self { body: unsafe { Generator::new(body, list, size) }, desk: None, _value: PhantomData }
@@ -295,12 +320,12 @@ impl<'r, T> Machine<'r, T> {
     /// # Examples
     ///
     /// ```
-    /// use segue_fiber::incremental::{Feed, push};
+    /// use segue_fiber::incremental::{Fed, Feed, push};
     /// use std::io::Read;
     ///
     /// let mut machine = push(|input: &mut Feed| input.bytes().count());
-    /// machine.feed(b"some ");
-    /// machine.feed(b"words");
+    /// assert_eq!(machine.feed(b"some "), Fed::NeedMore);
+    /// assert_eq!(machine.feed(b"words"), Fed::NeedMore);
     /// assert_eq!(machine.finish(), 10);
     /// ```
     pub fn finish(mut self) -> T {
@@ -308,14 +333,24 @@ impl<'r, T> Machine<'r, T> {
         value
     }
 
+    /// The calls of the body: from the read that waits outwards. Empty before the first feed and
+    /// after the end.
+    pub fn backtrace(&self) -> Backtrace {
+        self.body.backtrace()
+    }
+
     /// Runs the body on a piece. Answers with its value, and the number of bytes that are left.
     #[inline]
     fn run(&mut self, piece: &[u8], end: End) -> Option<(T, usize)> {
-        // If the body panics, its desk is gone.
-        let desk = self.desk.take().unwrap_or_else(|| self.meet());
+        let desk = match self.desk.take() {
+            // If the body panics, its desk is gone.
+            Some(desk) if self.body.is_suspended() => desk,
+            // A body that runs is being ended by its region, or has been.
+            _ => self.meet(),
+        };
         // SAFETY: the body is suspended in a request, and its frame has the desk.
         unsafe { desk.as_ref() }.lay_down(piece, end);
-        let Some(said) = self.body.next() else { over() };
+        let Some(said) = self.body.next() else { lost() };
         // SAFETY: the body has just given the element, from the frame with the desk.
         let left = unsafe { desk.as_ref() }.piece.replace(NOTHING).len();
         match said {
@@ -351,7 +386,12 @@ impl<'r, T> Machine<'r, T> {
 
 #[cold]
 fn over() -> ! {
-    panic!("a machine was fed after its body has returned or panicked: feed the rest to a new machine")
+    panic!("a machine was used after its body has returned or panicked: feed the rest to a new machine")
+}
+
+#[cold]
+fn lost() -> ! {
+    panic!("the body of a machine has returned during a panic that began after the feed, and its value is lost")
 }
 
 impl<T> Drop for Machine<'_, T> {
@@ -369,16 +409,21 @@ impl<T> Drop for Machine<'_, T> {
     }
 }
 
-segue_core::impl_debug!([T] Machine<'_, T>);
+segue_core::impl_debug!([T] Machine<'_, T>, |it| waits: it.body.is_suspended());
 
 /// The input of a [`Machine`]'s body: a reader that waits for the next piece.
 ///
-/// Reads never fail, but for two: the first one after the drop of the machine, and those in
-/// the destructors of a body that panics, if there is nothing left of the piece.
+/// Two reads fail: the first one after the drop of the machine, and those in the destructors of a
+/// body that panics, if there is nothing left of the piece.
+///
+/// # Panics
+///
+/// A read that has to wait panics where the body can't be suspended: inside of an operation, such
+/// as [`no_suspend`](segue_core::no_suspend) or the initialiser of a cell, and in another fiber.
 ///
 /// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0499
 /// use segue_fiber::incremental::{Feed, push};
 /// use std::io::BufRead;
 ///
@@ -392,21 +437,36 @@ segue_core::impl_debug!([T] Machine<'_, T>);
 /// });
 /// ```
 ///
-/// ```compile_fail
-/// use segue_fiber::incremental::{Feed, push};
+/// ```compile_fail,E0521
+/// use segue_fiber::incremental::Feed;
 ///
 /// // It can't leave the body.
 /// let mut outside: Option<&mut Feed> = None;
-/// segue_fiber::region(|region| region.push(|input: &mut Feed| outside = Some(input)));
+/// segue_fiber::region(|region| {
+///     region.push(|input: &mut Feed| outside = Some(input)).finish();
+/// });
 /// ```
 ///
 /// ```compile_fail
 /// use segue_fiber::incremental::Feed;
 ///
 /// // Nor be exchanged for another one.
-/// segue_fiber::region(|region| {
-///     region.push(|one: &mut Feed| region.push(|other: &mut Feed| std::mem::swap(one, other)).finish()).finish()
-/// });
+/// let exchanging = |one: &mut Feed| {
+///     segue_fiber::region(|region| region.push(|other: &mut Feed| std::mem::swap(one, other)).finish())
+/// };
+/// # segue_fiber::incremental::push(exchanging).finish();
+/// ```
+///
+/// Used inside of each other's bodies they are all right:
+///
+/// ```
+/// use segue_fiber::incremental::{Feed, push};
+/// use std::io::Read;
+///
+/// let copying = |one: &mut Feed| {
+///     segue_fiber::region(|region| region.push(|other: &mut Feed| one.chain(other).bytes().count()).finish())
+/// };
+/// assert_eq!(push(copying).finish(), 0);
 /// ```
 ///
 /// ```compile_fail,E0277
@@ -437,7 +497,7 @@ impl Feed<'_> {
             (self.starve)();
             if self.desk.turns.get() == turn {
                 // A body that panics is not suspended.
-                return Err(io::Error::other("a read in a destructor, while the body of a machine panics"));
+                return Err(io::Error::other("a read that would have to wait, while the thread panics"));
             }
         }
         Ok(true)

@@ -93,8 +93,8 @@ impl<'a> Origin<'a> {
         self.fiber.filter(|fiber| fiber.must_not_suspend()).map(Fiber::refused)
     }
 
-    /// Spawns a closure as a member of the caller's family, or of none. Also for a fiber that
-    /// panics: nobody in such a fiber's `Drop` has to wait for the job.
+    /// Spawns a closure as a member of the caller's family, or of none. Also for a fiber that must
+    /// not be suspended, in a panic for instance: nobody there has to wait for the job.
     ///
     /// # Safety
     /// The family is [completed](Family::complete) before the end of the data that the closure and

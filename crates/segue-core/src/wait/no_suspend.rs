@@ -15,10 +15,10 @@ use crate::wait::source::registered;
 /// a plain thread waits park the thread, as ever, and so does the poll of a task there.
 ///
 /// What guards borrowed memory can't be refused: the end of a scope, for instance, blocks the
-/// thread instead. So a fiber of a scope runs in place, at its spawn. A task of a scope, and what
-/// is to begin after a delay, could not end before that: it is dropped and never runs, although
-/// nobody has cancelled it, and its join yields [`NeverRan`](crate::JoinError::NeverRan) with that
-/// reason.
+/// thread instead. So a fiber of a scope runs in place, at its spawn. A detached fiber begins
+/// later, and `f` can't join that. A task of a scope, and what is to begin after a delay, could not
+/// end before that: it is dropped and never runs, although nobody has cancelled it, and its join
+/// yields [`NeverRan`](crate::JoinError::NeverRan) with that reason.
 ///
 /// # Cancellation
 /// `f` sees the caller's; what it returns is returned.

@@ -26,7 +26,7 @@ impl Parts {
     /// No source has more parts.
     pub(super) const MOST: usize = 8;
 
-    /// Of a source that is switched off.
+    /// Of a source that is switched off, or has no arms: one part, as each source has at least one.
     pub(super) const NONE: Self = Self::one(false);
 
     /// One part. `false` is certain: a look would find nothing.
@@ -72,6 +72,7 @@ impl Row {
     /// Puts the parts of the next arm behind.
     #[inline]
     pub(super) fn push(&mut self, parts: Parts) {
+        debug_assert!(parts.count() > 0, "a source has a part");
         let place = self.count as u32;
         self.ready |= u64::from(parts.ready).wrapping_shl(place);
         self.firsts |= 1_u64.wrapping_shl(place);
@@ -89,9 +90,11 @@ impl Row {
     /// Its parts for the choice around: one part, if there are more than a source has.
     #[inline]
     pub(super) fn as_parts(self) -> Parts {
-        match self.count <= Parts::MOST {
-            true => Parts { count: self.count as u8, ready: self.ready as u8 },
-            false => self.as_one_part(),
+        match self.count {
+            // Of a choice without arms.
+            0 => Parts::NONE,
+            1..=Parts::MOST => Parts { count: self.count as u8, ready: self.ready as u8 },
+            _ => self.as_one_part(),
         }
     }
 

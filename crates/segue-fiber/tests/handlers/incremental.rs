@@ -417,3 +417,77 @@ fn very_many_machines_leave_nothing() {
     }
     assert_eq!(leaked_stacks(), 0);
 }
+
+/// Feeds a machine in its drop, with a piece that is gone then. Whether that panics is told.
+struct Feeds<'r>(Rc<RefCell<Option<Machine<'r, ()>>>>, Rc<Cell<u32>>);
+impl Drop for Feeds<'_> {
+    fn drop(&mut self) {
+        let fed = catch_unwind(AssertUnwindSafe(|| {
+            let gone = vec![1_u8; 1 << 16];
+            _ = self.0.borrow_mut().as_mut().unwrap().feed(&gone);
+        }));
+        self.1.set(self.1.get() + u32::from(fed.is_err()));
+    }
+}
+
+#[test]
+fn a_machine_that_its_region_ends_is_not_fed_by_its_own_destructors() {
+    /// Reads in its drop: nothing is there.
+    struct Reads<'a, 'f>(&'a mut Feed<'f>, Rc<Cell<u32>>);
+    impl Drop for Reads<'_, '_> {
+        fn drop(&mut self) {
+            let lent = self.0.fill_buf();
+            self.1.set(self.1.get() + u32::from(lent.is_err()));
+        }
+    }
+    let (refused, failed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    region(|region| {
+        let slot: Rc<RefCell<Option<Machine<'_, ()>>>> = Rc::default();
+        let feeds = Feeds(Rc::clone(&slot), Rc::clone(&refused));
+        // A machine that is dropped in its own body leaves its stack behind.
+        std::mem::forget(Rc::clone(&slot));
+        let failed = Rc::clone(&failed);
+        *slot.borrow_mut() = Some(region.push(move |input: &mut Feed| {
+            let reads = Reads(input, failed);
+            let _feeds = feeds;
+            _ = reads.0.fill_buf();
+        }));
+        assert_eq!(slot.borrow_mut().as_mut().unwrap().feed(b""), Fed::NeedMore);
+    });
+    assert_eq!((refused.get(), failed.get(), leaked_stacks()), (1, 1, 0));
+}
+
+#[test]
+fn a_machine_that_its_region_has_ended_is_not_fed() {
+    let refused = Rc::new(Cell::new(0));
+    region(|region| {
+        let slot: Rc<RefCell<Option<Machine<'_, ()>>>> = Rc::default();
+        // Made first, and so ended last.
+        let feeds = Feeds(Rc::clone(&slot), Rc::clone(&refused));
+        let mut generator = region.generator(move |y: &Yielder<u8>| {
+            let _feeds = feeds;
+            y.give(1);
+        });
+        assert_eq!(generator.next(), Some(1));
+        std::mem::forget(generator);
+        *slot.borrow_mut() = Some(region.push(|input: &mut Feed| _ = input.fill_buf()));
+        assert_eq!(slot.borrow_mut().as_mut().unwrap().feed(b""), Fed::NeedMore);
+    });
+    assert_eq!((refused.get(), leaked_stacks()), (1, 0));
+}
+
+#[test]
+fn a_body_that_catches_its_unwinding_and_returns_ends_all_the_same() {
+    let dropped = Rc::new(Cell::new(0));
+    let note = Rc::clone(&dropped);
+    let mut machine = push(move |input: &mut Feed| {
+        for _ in 0..3 {
+            _ = catch_unwind(AssertUnwindSafe(|| input.read_to_end(&mut Vec::new())));
+        }
+        Note(note)
+    });
+    assert!(matches!(machine.feed(b"1"), Fed::NeedMore));
+    assert!(format!("{machine:?}").contains("waits: true"));
+    drop(machine);
+    assert_eq!((dropped.get(), leaked_stacks()), (1, 0));
+}

@@ -7,6 +7,7 @@ use segue_core::{
     wait_future, wait_future_shielded, yield_now,
 };
 use segue_sched::fiber::effect::{Effect, Handler, SharedHandler, outside, perform};
+use segue_sched::fiber::incremental::{Feed, push};
 use segue_sched::fiber::{generator, multi, region};
 use segue_sched::{Handle, move_to};
 use std::any::Any;
@@ -363,6 +364,7 @@ pub static ROWS: &[Row] = &[
         timeout(LONG, || elements.next().unwrap())
     }),
     fiber("region", Captured, || region(|_| acts())),
+    fiber("the body of a machine", Captured, || push(|_: &mut Feed| acts()).finish()),
     fiber("Region::generator", Captured, || region(|r| r.generator(|y| y.give(acts())).next().unwrap())),
     fiber("outside", Apart, || outside(acts)),
 ];

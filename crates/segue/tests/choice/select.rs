@@ -7,7 +7,7 @@ use meet::{block_on, everywhere, mixed, simulated};
 use segue::channel::{self, Receiver, broadcast};
 use segue::source::{OneOf, any_of_biased};
 use segue::sync::MVar;
-use segue::{Cancelled, Waitable, after, any_of, scope, select, timeout, yield_now};
+use segue::{Cancelled, Either, Waitable, after, any_of, scope, select, timeout, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -250,6 +250,29 @@ fn a_choice_without_arms_ends_by_its_cancellation_alone() {
     let found = segue::testing::Sim::new(1).run(|| any_of(Vec::<Waitable<segue::core::Deadline>>::new()).wait());
     let report = found.unwrap_err().to_string();
     assert!(report.contains("one of several"), "{report}");
+}
+
+#[test]
+fn a_choice_without_arms_is_an_arm_that_is_never_ready() {
+    let none = || any_of(Vec::<Waitable<segue::core::Deadline>>::new());
+    everywhere(|| {
+        for _ in 0..100 {
+            let (sender, receiver) = channel::bounded(2);
+            sender.send(7).unwrap();
+            let ready = || receiver.recv_source();
+            assert!(matches!(any_of((none(), ready())).wait(), Ok(OneOf::B(Ok(7)))));
+            sender.send(7).unwrap();
+            assert!(matches!(any_of((ready(), none())).wait(), Ok(OneOf::A(Ok(7)))));
+            sender.send(7).unwrap();
+            assert!(matches!(any_of((none(), ready().or(after(HOUR)))).wait(), Ok(OneOf::B(Either::Left(Ok(7))))));
+            sender.send(7).unwrap();
+            assert!(matches!(none().or(none()).or(ready()).wait(), Ok(Either::Right(Ok(7)))));
+            sender.send(7).unwrap();
+            sender.send(8).unwrap();
+            let lists = [vec![], vec![ready(), ready()], vec![], vec![]].map(any_of);
+            assert_eq!(any_of(lists).wait().unwrap().0, 1);
+        }
+    });
 }
 
 #[test]

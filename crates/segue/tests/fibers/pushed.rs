@@ -2,10 +2,12 @@
 #![cfg(feature = "sched")]
 
 use crate::meet::everywhere;
+use segue::cancel::no_suspend;
 use segue::incremental::{Fed, Feed, push};
 use segue::sync::Semaphore;
 use segue::{scope, timeout, yield_now};
 use std::io::{BufRead, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -77,13 +79,21 @@ fn a_cancelled_wait_in_a_body_is_an_error_there() {
 }
 
 #[test]
-fn a_machine_is_fed_between_the_polls_of_a_task() {
+fn a_read_that_would_have_to_wait_in_an_operation_panics_and_says_so() {
     everywhere(|| {
-        let mut machine = push(|input: &mut Feed| input.bytes().count());
-        assert_eq!(machine.feed(b"before "), Fed::NeedMore);
-        let other = segue::spawn_task(async { 7 });
-        assert_eq!(machine.feed(b"and after"), Fed::NeedMore);
-        assert_eq!(other.join().unwrap(), 7);
-        assert_eq!(machine.finish(), 16);
+        let mut machine = push(|input: &mut Feed| {
+            let read = |input: &mut Feed| input.read(&mut [0; 4]).unwrap();
+            assert_eq!(no_suspend(|| read(input)), 2, "this is there");
+            let panic = catch_unwind(AssertUnwindSafe(|| no_suspend(|| read(input)))).unwrap_err();
+            (panic.downcast_ref::<String>().unwrap().clone(), read(input))
+        });
+        assert!(matches!(machine.feed(b"12"), Fed::NeedMore));
+        match machine.feed(b"3") {
+            Fed::Done { value: (said, read), .. } => {
+                assert!(said.contains("the input of a machine was read, in the middle of an operation"), "{said}");
+                assert_eq!(read, 1);
+            }
+            Fed::NeedMore => unreachable!(),
+        }
     });
 }
