@@ -120,7 +120,7 @@ fn a_body_that_needs_more_stack_asks_for_it() {
 }
 
 #[test]
-#[should_panic(expected = "no stack for a generator: a stack of 1073741824 bytes is too large")]
+#[should_panic(expected = "no stack for a generator or a machine: a stack of 1073741824 bytes is too large")]
 fn a_stack_that_nobody_can_have_is_refused() {
     drop(segue_fiber::generator_with_stack(1 << 30, |y| y.give(1)));
 }
