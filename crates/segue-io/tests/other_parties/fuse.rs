@@ -113,7 +113,8 @@ impl Fuse {
                             let _ = (&*requests).write(&answer);
                         }
                     }
-                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
+                    // The end of the mount, or of the connection that the end of the mount aborts.
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ECONNABORTED)) => return,
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
                     Err(error) => panic!("the server's device: {error}"),
                 }

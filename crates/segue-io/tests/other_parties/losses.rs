@@ -156,7 +156,11 @@ fn a_server_on_the_same_worker_answers() {
                                         let _ = device.write(&answer);
                                     }
                                 }
-                                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
+                                Err(error)
+                                    if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ECONNABORTED)) =>
+                                {
+                                    return;
+                                }
                                 Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{error}"),
                             }
                         }
