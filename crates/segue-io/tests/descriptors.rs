@@ -5,36 +5,16 @@
 
 mod common;
 
+use common::descriptors::{leaves_no_descriptor, open};
 use common::{BACKENDS, enlist, everywhere, on_one_worker, pair, until_watched};
 use segue_core::{scope, shield, timeout};
 use segue_io::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn open() -> usize {
-    // The directory is open while it is read; so each count has one too many.
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Makes what is made once: the shared driver.
-fn warm_up() {
-    let (_client, server) = pair();
-    enlist(&server);
-}
 
 #[test]
 fn a_thousand_connections_leave_nothing_behind() {
-    let _alone = alone();
-    warm_up();
-    let before = open();
-    everywhere(|| {
+    let test = || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         scope(|s| {
@@ -52,16 +32,13 @@ fn a_thousand_connections_leave_nothing_behind() {
                 stream.read_exact(&mut [0]).unwrap();
             }
         });
-    });
-    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    };
+    leaves_no_descriptor(|| everywhere(test));
 }
 
 #[test]
 fn ops_that_are_cancelled_leave_nothing_behind() {
-    let _alone = alone();
-    warm_up();
-    let before = open();
-    everywhere(|| {
+    let test = || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         for _ in 0..20 {
@@ -73,14 +50,12 @@ fn ops_that_are_cancelled_leave_nothing_behind() {
                 shield(|| TcpStream::connect(addr)).unwrap();
             });
         }
-    });
-    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    };
+    leaves_no_descriptor(|| everywhere(test));
 }
 
 #[test]
 fn races_that_are_lost_or_cancelled_leave_nothing_behind() {
-    let _alone = alone();
-    warm_up();
     // A listener whose queue is full answers nobody.
     let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -88,36 +63,37 @@ fn races_that_are_lost_or_cancelled_leave_nothing_behind() {
     let mute = full.local_addr().unwrap().as_socket().unwrap();
     let soon = Duration::from_millis(20);
     let clients: Vec<_> = (0..4).map(|_| TcpStream::connect_timeout(&mute, soon)).collect();
-    let before = open();
-    for backend in BACKENDS {
-        on_one_worker(backend, || {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let there = listener.local_addr().unwrap();
-            drop(TcpStream::connect([mute, there]).unwrap());
-            assert!(timeout(soon, || TcpStream::connect([mute, mute])).is_err());
-        });
-    }
-    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    let test = || {
+        for backend in BACKENDS {
+            on_one_worker(backend, || {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let there = listener.local_addr().unwrap();
+                drop(TcpStream::connect([mute, there]).unwrap());
+                assert!(timeout(soon, || TcpStream::connect([mute, mute])).is_err());
+            });
+        }
+    };
+    leaves_no_descriptor(test);
     drop(clients);
 }
 
 #[test]
 fn drivers_and_the_streams_that_outlive_them_leave_nothing_behind() {
-    let _alone = alone();
-    warm_up();
-    let before = open();
-    for backend in BACKENDS {
-        for _ in 0..20 {
-            let streams = on_one_worker(backend, || {
-                let streams = pair();
-                enlist(&streams.0);
-                streams
-            });
-            // The two of the streams are all that is left. Descriptors from before may have gone.
-            let with = open();
-            drop(streams);
-            assert!(with >= open() + 2, "a stream had gone before its drop: {with}, and {} then", open());
-            assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    let test = || {
+        for backend in BACKENDS {
+            for _ in 0..20 {
+                let streams = on_one_worker(backend, || {
+                    let streams = pair();
+                    enlist(&streams.0);
+                    streams
+                });
+                // The two of the streams are all that is left. Descriptors from before may have
+                // gone.
+                let with = open();
+                drop(streams);
+                assert!(with >= open() + 2, "a stream had gone before its drop: {with}, and {} then", open());
+            }
         }
-    }
+    };
+    leaves_no_descriptor(test);
 }

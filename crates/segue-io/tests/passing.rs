@@ -5,26 +5,17 @@
 
 mod common;
 
+use common::descriptors::leaves_no_descriptor;
 use common::{enlist, everywhere, pair, until_watched};
 use segue_core::{Cancelled, scope, shield};
 use segue_io::net::{Received, UnixDatagram, UnixSeqpacket, UnixStream};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs a test everywhere, and sees that it leaves no descriptor.
 fn leaving_none(test: impl Fn()) {
-    let _alone: MutexGuard<'_, ()> = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // Makes what is made once: the shared driver.
-    let (_client, server) = pair();
-    enlist(&server);
-    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let before = open();
-    everywhere(test);
-    assert!(open() <= before, "descriptors stay open: {} after {before}", open());
+    leaves_no_descriptor(|| everywhere(&test));
 }
 
 /// So many descriptors of one end, and the other end, which sees when all of them are closed.

@@ -1,6 +1,8 @@
 //! Where the behaviour tests run: on plain threads, and on fibers over each backend.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[cfg(target_os = "linux")]
+pub mod descriptors;
 pub mod talk;
 
 use segue_core::scheduling::WaitPark;
