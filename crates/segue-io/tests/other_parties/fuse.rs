@@ -90,6 +90,12 @@ pub fn unmounted(path: &Path) {
     std::fs::remove_dir(path).unwrap();
 }
 
+/// Whether the server has no more to do: the end of the mount, or of the connection that the end of
+/// the mount aborts.
+pub fn is_the_end(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ECONNABORTED))
+}
+
 impl Fuse {
     /// None where this machine has none; then it says so.
     pub fn new() -> Option<Self> {
@@ -113,8 +119,7 @@ impl Fuse {
                             let _ = (&*requests).write(&answer);
                         }
                     }
-                    // The end of the mount, or of the connection that the end of the mount aborts.
-                    Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ECONNABORTED)) => return,
+                    Err(error) if is_the_end(&error) => return,
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
                     Err(error) => panic!("the server's device: {error}"),
                 }

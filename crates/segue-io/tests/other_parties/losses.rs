@@ -156,11 +156,7 @@ fn a_server_on_the_same_worker_answers() {
                                         let _ = device.write(&answer);
                                     }
                                 }
-                                Err(error)
-                                    if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ECONNABORTED)) =>
-                                {
-                                    return;
-                                }
+                                Err(error) if fuse::is_the_end(&error) => return,
                                 Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{error}"),
                             }
                         }
