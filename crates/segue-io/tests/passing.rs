@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Runs a test everywhere, and sees that it leaves no descriptor.
 fn leaving_none(test: impl Fn()) {
-    leaves_no_descriptor(|| everywhere(&test));
+    leaves_no_descriptor(|| everywhere(test));
 }
 
 /// So many descriptors of one end, and the other end, which sees when all of them are closed.
