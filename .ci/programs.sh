@@ -103,7 +103,7 @@ ports() {
     asked tiny_http hello-world 9975 http
     asked tungstenite server 3012 websocket
     # Those of `threadpool` sleep for some 20 s, side by side. Two of them lean on the machine's speed:
-    # one asserts that jobs which were just handed over have not ended, the other that eight fibers
+    # one asserts that jobs which were just handed over have not ended, the other that four fibers
     # are in a wait after 100 ms. Both fail now and then, on std's threads as well.
     ported test --lib --tests --features oneshot/std -- --test-threads 16 \
         --skip test_multi_join --skip test_join_wavesurfer

@@ -3,22 +3,13 @@
 //!
 //! `SEGUE_SPLITS` is the number of random splits for each input, by default 100.
 
+use fastrand::Rng;
 use segue::incremental::{Fed, Feed, push};
 use std::fmt::Write as _;
 use std::io::{BufRead, Cursor, Read, Write};
 
 /// The outcome of a parse, as text.
 type Parser = fn(&mut dyn BufRead) -> String;
-
-/// Numbers that look random (Knuth's generator).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-}
 
 /// The outcome of the whole input, and the number of bytes that were left.
 ///
@@ -48,13 +39,13 @@ fn check(parser: Parser, is_error: fn(&str) -> bool, inputs: &[Vec<u8>]) {
 
 fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inputs: &[Vec<u8>]) {
     let random_splits = std::env::var("SEGUE_SPLITS").map_or(100, |number| number.parse().expect("a number of splits"));
-    let (mut random, mut good, mut bad) = (Random(7), 0, 0);
+    let (mut random, mut good, mut bad) = (Rng::with_seed(7), 0, 0);
     let mut all = inputs.to_vec();
     for input in inputs {
         for part in 1..6 {
             all.push(input[..input.len() * part / 6].to_vec());
             let mut wrong = input.clone();
-            wrong[random.below(input.len())] ^= 1 << random.below(8);
+            wrong[random.usize(..input.len())] ^= 1 << random.usize(..8);
             all.push(wrong);
         }
     }
@@ -70,10 +61,10 @@ fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inp
         }
         assert_eq!(pushed(&input.chunks(1).collect::<Vec<_>>()), expected, "byte by byte");
         for _ in 0..random_splits {
-            let most = 1 + random.below(input.len().max(2));
+            let most = 1 + random.usize(..input.len().max(2));
             let (mut pieces, mut rest) = (Vec::new(), &input[..]);
             while !rest.is_empty() {
-                let (piece, behind) = rest.split_at(random.below(rest.len().min(most) + 1));
+                let (piece, behind) = rest.split_at(random.usize(..rest.len().min(most) + 1));
                 pieces.push(piece);
                 rest = behind;
             }
@@ -86,8 +77,8 @@ fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inp
 
 /// So many bytes that compress a little.
 fn bytes(length: usize) -> Vec<u8> {
-    let mut random = Random(length as u64);
-    (0..length).map(|_| b"some of these letters"[random.below(21)]).collect()
+    let mut random = Rng::with_seed(length as u64);
+    (0..length).map(|_| b"some of these letters"[random.usize(..21)]).collect()
 }
 
 #[test]

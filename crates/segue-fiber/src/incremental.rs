@@ -301,7 +301,8 @@ impl<'r, T> Machine<'r, T> {
     ///
     /// # Panics
     ///
-    /// With the panic of the body. If the body has returned, panicked, or feeds itself.
+    /// With the panic of the body. If the body has returned or panicked, feeds itself, or is being
+    /// ended by its region.
     #[inline]
     pub fn feed<'i>(&mut self, piece: &'i [u8]) -> Fed<'i, T> {
         match self.run(piece, End::Open) {
@@ -345,7 +346,8 @@ impl<'r, T> Machine<'r, T> {
         let desk = match self.desk.take() {
             // If the body panics, its desk is gone.
             Some(desk) if self.body.is_suspended() => desk,
-            // A body that runs is being ended by its region, or has been.
+            // This panics for a body that runs, as one does that its region is ending, and for one
+            // that is over.
             _ => self.meet(),
         };
         // SAFETY: the body is suspended in a request, and its frame has the desk.
@@ -413,6 +415,8 @@ segue_core::impl_debug!([T] Machine<'_, T>, |it| waits: it.body.is_suspended());
 
 /// The input of a [`Machine`]'s body: a reader that waits for the next piece.
 ///
+/// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
+///
 /// Two reads fail: the first one after the drop of the machine, and those in the destructors of a
 /// body that panics, if there is nothing left of the piece.
 ///
@@ -420,8 +424,6 @@ segue_core::impl_debug!([T] Machine<'_, T>, |it| waits: it.body.is_suspended());
 ///
 /// A read that has to wait panics where the body can't be suspended: inside of an operation, such
 /// as [`no_suspend`](segue_core::no_suspend) or the initialiser of a cell, and in another fiber.
-///
-/// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
 ///
 /// ```compile_fail,E0499
 /// use segue_fiber::incremental::{Feed, push};

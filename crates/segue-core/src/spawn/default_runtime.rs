@@ -111,8 +111,9 @@ impl<'a> Origin<'a> {
         handle
     }
 
-    /// Spawns a closure as a member of a scope's family; unless the caller is a fiber that panics:
-    /// the end of the scope can't wait for the job there, and so the caller runs the job.
+    /// Spawns a closure as a member of a scope's family; unless the caller is a fiber that must not
+    /// be suspended: the end of the scope can't wait for the job there, and so the caller runs the
+    /// job.
     ///
     /// # Safety
     /// As for [`spawn_detached`](Self::spawn_detached).

@@ -270,7 +270,7 @@ fn workers_of_a_pool_that_panic_have_successors_that_wait_as_fibers() {
     impl Drop for Sentinel<'_> {
         fn drop(&mut self) {
             if thread::panicking() {
-                work(&Arc::clone(self.0));
+                work(self.0);
             }
         }
     }
