@@ -24,6 +24,7 @@ pub fn leaves_no_descriptor(test: impl FnOnce()) {
     let ended = Instant::now();
     while open() > before {
         assert!(ended.elapsed() < Duration::from_secs(10), "descriptors stay open: {} after {before}", open());
+        // No event tells of a descriptor that another thread closes.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
