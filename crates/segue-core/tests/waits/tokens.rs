@@ -203,9 +203,16 @@ fn cleanup_may_wait_whichever_way_the_body_ends() {
 #[test]
 fn a_fiber_of_a_scope_that_panics_tells_the_others_why() {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let started = Mailbox::new();
         scope(|s| {
-            let other = s.spawn(|| Mailbox::<()>::new().receive().unwrap_err().to_string());
-            s.spawn(|| panic!("the disk is full"));
+            let other = s.spawn(|| {
+                started.send(());
+                Mailbox::<()>::new().receive().unwrap_err().to_string()
+            });
+            s.spawn(|| {
+                started.receive().unwrap();
+                panic!("the disk is full")
+            });
             let told = shield(|| other.join().unwrap());
             assert_eq!(told, "cancelled: a fiber of the scope panicked: the disk is full");
         });
