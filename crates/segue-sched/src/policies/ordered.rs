@@ -154,10 +154,8 @@ impl<K: Ord + Copy> Queues<K> {
         let mut first = self.by_key.first_entry()?;
         let (_, task) = first.get_mut().pop_front()?;
         self.len -= 1;
-        if first.get().is_empty() && self.len > 0 {
-            self.retire_first();
-        } else {
-            drop(ebb(first.get_mut()));
+        if first.get().is_empty() {
+            self.end_first();
         }
         Some(task)
     }
@@ -180,6 +178,16 @@ impl<K: Ord + Copy> Queues<K> {
             drop(ebb(queue));
         }
         Some(task)
+    }
+
+    /// After the last task of the first key: takes that queue out, unless no other key has tasks.
+    #[inline(never)] // So that the way of a queue with more tasks is short.
+    fn end_first(&mut self) {
+        if self.len > 0 {
+            self.retire_first();
+        } else if let Some(mut first) = self.by_key.first_entry() {
+            drop(ebb(first.get_mut()));
+        }
     }
 
     /// Takes out the queue of the first key, which is empty.
