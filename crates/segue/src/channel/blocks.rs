@@ -246,12 +246,19 @@ impl<T> Supply<T> {
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
-        let value = self.oldest.pop_front();
+        let value = self.pop_open();
         if value.is_none() && !self.others.is_empty() { self.pop_of_the_next() } else { value }
     }
 
+    /// Takes the first value of the ring that lies open.
+    #[inline]
+    pub(super) fn pop_open(&mut self) -> Option<T> {
+        self.oldest.pop_front()
+    }
+
+    /// Opens the next ring, if there is one, for its first value.
     #[inline(never)] // As `pop_older`.
-    fn pop_of_the_next(&mut self) -> Option<T> {
+    pub(super) fn pop_of_the_next(&mut self) -> Option<T> {
         match self.others.take_oldest() {
             Some(next) => self.oldest = next,
             None => mem::swap(&mut self.oldest, &mut self.others.newest),

@@ -34,9 +34,20 @@ impl<T> Front<T> {
             return None;
         }
         let mut values = self.values.lock();
-        let value = values.state().pop()?;
+        let Some(value) = values.state().pop_open() else {
+            return self.pop_of_the_next(values);
+        };
         self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Release);
         Some(value)
+    }
+
+    /// Opens the next ring. The guard comes by value: lent, it would lie in memory for every `pop`.
+    #[cold]
+    #[inline(never)]
+    fn pop_of_the_next(&self, mut values: Guard<'_, Supply<T>, (), 0>) -> Option<T> {
+        let value = values.state().pop_of_the_next();
+        self.count(&values);
+        value
     }
 
     /// Puts a value before all others. Under the lock of the channel's queue.

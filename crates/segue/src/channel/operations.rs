@@ -52,6 +52,7 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
 
     #[inline]
     fn offer(&mut self) -> Option<T> {
+        self.shared.sign_there();
         self.value.take()
     }
 

@@ -87,7 +87,8 @@
 //!
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
 //! sender stores `signs` before letting go of the lock, so a receiver that learns of the value by
-//! other means sees them.
+//! other means sees them. The values of a rendezvous are with the senders: one that joins its list
+//! says THERE, and THERE ends with a look that finds neither a sender nor a value that came back.
 //!
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
@@ -109,7 +110,7 @@ pub(super) const RESERVERS: usize = 2;
 pub(super) const WATCHERS: usize = 3;
 pub(super) const LISTS: usize = 4;
 
-/// There may be a value in the buffer.
+/// There may be a value in the buffer; at a rendezvous, a sender may wait with one.
 const THERE: u8 = 1;
 /// No more is sent.
 const CLOSED: u8 = 2;
@@ -173,8 +174,7 @@ impl<T> Shared<T> {
         Self {
             queue: Line(WaitQueue::new(state)),
             front: Line(Front::new()),
-            // At a rendezvous the values are with the senders: a look has to take the lock.
-            signs: AtomicU8::new(if capacity == 0 { THERE } else { 0 }),
+            signs: AtomicU8::new(0),
             capacity,
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -198,11 +198,18 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) == 0
     }
 
-    /// Says whether a value is in the buffer, after a change of that, under the lock.
+    /// Says that there is a value, or at a rendezvous a sender with one. Under the lock.
     #[inline]
-    fn sign(&self, there: bool) {
+    pub(super) fn sign_there(&self) {
+        self.set_sign(THERE, true);
+    }
+
+    /// Says that the buffer is empty. Under the lock. At a rendezvous a sender may still wait, and
+    /// the next look in vain says so.
+    #[inline]
+    fn sign_empty(&self) {
         if self.capacity != 0 {
-            self.set_sign(THERE, there);
+            self.set_sign(THERE, false);
         }
     }
 
@@ -229,7 +236,7 @@ impl<T> Shared<T> {
 
     #[inline]
     pub(super) fn has_room(&self, state: &State<T>) -> bool {
-        // Neither is near half of all numbers.
+        // Neither length nor reservations are near half of all numbers.
         state.buffer.len() + (state.reserved as usize) < self.capacity
     }
 
@@ -239,7 +246,7 @@ impl<T> Shared<T> {
         if let Err(value) = queue.state().buffer.push_back(value) {
             Self::push_with_room(queue, value);
         }
-        self.sign(true);
+        self.sign_there();
     }
 
     #[cold]
@@ -307,13 +314,15 @@ impl<T> Shared<T> {
         }
         let Some(value) = queue.state().buffer.pop_newest() else {
             let mut held = None;
-            if !queue.is_empty(SENDERS) {
+            if queue.is_empty(SENDERS) {
+                self.set_sign(THERE, false);
+            } else {
                 exchange(queue, SENDERS, &mut held);
             }
             return held;
         };
         if queue.peek().buffer.is_empty() {
-            self.sign(false);
+            self.sign_empty();
         } else if self.is_unbounded() {
             self.advance(queue);
         }
@@ -327,7 +336,7 @@ impl<T> Shared<T> {
         self.front.patience.took(queue.peek().buffer.len());
         self.front.load(&mut queue.state().buffer);
         self.set_ahead(queue, true);
-        self.sign(false);
+        self.sign_empty();
     }
 
     fn set_ahead(&self, queue: &mut Locked<'_, T>, shown: bool) {
@@ -392,7 +401,7 @@ impl<T> Shared<T> {
             } else {
                 queue.state().buffer.push_front(value);
                 Self::look_for_older(queue);
-                self.sign(true);
+                self.sign_there();
             }
         }
     }
@@ -415,7 +424,7 @@ impl<T> Shared<T> {
         } else {
             block.load(&mut queue.state().buffer);
         }
-        self.sign(false);
+        self.sign_empty();
         self.refill(queue);
     }
 
@@ -429,7 +438,7 @@ impl<T> Shared<T> {
         block.append(&mut queue.state().buffer);
         queue.state().buffer = block;
         Self::look_for_older(&mut queue);
-        self.sign(true);
+        self.sign_there();
     }
 
     /// Gives up a reservation: sends `value` in its place, or leaves the room to others.
@@ -471,7 +480,7 @@ impl<T> Shared<T> {
         let mut queue = self.queue.lock();
         let mut left = self.front.take_all();
         left.append(&mut queue.state().buffer);
-        self.sign(false);
+        self.sign_empty();
         drop(queue);
         left.for_each(|value| self.hand_to_hook(value));
     }

@@ -80,6 +80,39 @@ fn a_choice_receives_from_a_sender_that_waits_beside_reserved_room() {
     });
 }
 
+/// A receiver that selects looks at a rendezvous without the lock first, and has to see each sender
+/// that waits, also after a look in vain, and after a sender that has left.
+#[test]
+fn a_look_at_a_rendezvous_finds_each_sender_that_waits() {
+    everywhere(|| {
+        let (sender, receiver) = channel::rendezvous();
+        let look = || select! { biased; received = receiver.recv_source() => Some(received), default => None };
+        for n in 0..3 {
+            assert_eq!(look(), None);
+            drop(Task::waiting(sender.send_source(7)));
+            assert_eq!(look(), None);
+            let mut alone = Task::waiting(sender.send_source(n));
+            assert_eq!((look(), alone.poll(), look()), (Some(Ok(n)), Some(Ok(())), None));
+            // A sender that would receive as well does not meet itself; others meet that sender.
+            let mut both = Task::waiting(any_of_biased((receiver.recv_source(), sender.send_source(9))));
+            assert_eq!(look(), Some(Ok(9)));
+            assert!(matches!(both.poll(), Some(OneOf::B(Ok(())))));
+        }
+    });
+    // Nobody wakes a receiver that only looks.
+    simulated(50, |_| {
+        let (sender, receiver) = channel::rendezvous();
+        scope(|s| {
+            s.spawn(|| (0..3).for_each(|n| sender.send(n).unwrap()));
+            for n in 0..3 {
+                while receiver.try_recv() != Ok(n) {
+                    segue::yield_now().unwrap();
+                }
+            }
+        });
+    });
+}
+
 #[test]
 fn a_value_that_was_not_sent_is_in_the_source() {
     everywhere(|| {
