@@ -125,6 +125,8 @@ struct Header<T> {
     raw: Cell<MaybeUninit<RawCoroutine>>,
     /// The element that was given, on the giver's stack.
     element: Cell<*const T>,
+    /// A place that the consumer lends to the body for the time of one run, or null.
+    input: Cell<*mut ()>,
     state: Cell<State>,
     /// Whether the body is to be unwound.
     ending: Cell<bool>,
@@ -188,10 +190,11 @@ impl<T> Yielder<T> {
         self.hand_over(element);
     }
 
-    /// Whether the generator is dropped, or its region ends, and the body is to be unwound.
-    pub(crate) fn is_ending(&self) -> bool {
+    /// The place of [`next_with`](Generator::next_with), or null in every other run.
+    #[inline(always)]
+    pub(crate) fn input(&self) -> &Cell<*mut ()> {
         // SAFETY: as in `give`.
-        unsafe { self.header.as_ref() }.ending.get()
+        &unsafe { self.header.as_ref() }.input
     }
 
     #[inline(always)]
@@ -280,6 +283,7 @@ impl<'r, T> Generator<'r, T> {
             frame: Frame::passive(),
             raw: Cell::new(MaybeUninit::uninit()),
             element: Cell::new(ptr::null()),
+            input: Cell::new(ptr::null_mut()),
             state: Cell::new(State::New),
             ending: Cell::new(false),
             panicking: Cell::new(false),
@@ -320,6 +324,27 @@ impl<'r, T> Generator<'r, T> {
     pub(crate) fn is_suspended(&self) -> bool {
         // SAFETY: in place until the end was seen.
         self.header.is_some_and(|header| unsafe { header.as_ref() }.state.get() == State::Suspended)
+    }
+
+    /// As [`next`](Iterator::next), and lends a place to the body until that suspends or returns.
+    #[inline(always)]
+    pub(crate) fn next_with(&mut self, input: *mut ()) -> Option<T> {
+        self.lend(input);
+        let element = self.next();
+        self.lend(ptr::null_mut());
+        element
+    }
+
+    /// To a body that does not run.
+    #[inline(always)]
+    fn lend(&self, input: *mut ()) {
+        if let Some(header) = self.header {
+            // SAFETY: in place until the end was seen.
+            let header = unsafe { header.as_ref() };
+            if matches!(header.state.get(), State::New | State::Suspended) {
+                header.input.set(input);
+            }
+        }
     }
 
     /// Runs the body on to the next element, if there is one.

@@ -19,8 +19,10 @@
 //!                                        \--drop: one read fails, the next one unwinds--> Over
 //! ```
 //!
-//! Body and feeder share a *desk* in the body's frame: the rest of the piece, and how the input
-//! ends. The feeder gets the address of the desk with each request. The value is the last element.
+//! Each feed has a *turn* in its frame, which it lends to the body: the piece, the end of the
+//! input, and a place for the outcome. A read that has starved takes the piece from the turn that
+//! is there then, and a body that returns leaves its value in the turn that is there. So a whole
+//! input costs one switch to the body and one back.
 //!
 //! # The loan
 //!
@@ -30,17 +32,17 @@
 //! - *The body starves.* Only a method with a unique borrow of the [`Feed`] asks for more, and a
 //!   loan borrows the `Feed`. A `Feed` can't be exchanged for that of another machine, which would
 //!   starve in its place: a body only has a unique borrow, and the lifetime in the type behind that
-//!   is of one call of one body. Nor does a `Feed` go to another thread.
+//!   is of one call of one body. Nor does a `Feed` go to another thread. A `Feed` starves only with
+//!   nothing left, and so has no piece outside of a feed.
 //! - *The body returns or panics.* The `Feed` is lent to the body for its call; so is the loan.
 //! - *An effect captures the call* of `feed` together with the body. Then both go on together, or
 //!   end together.
 //!
-//! The desk has no piece outside of `feed`. While a region ends the body, destructors of the body
-//! may call `feed`; so a feed looks whether the body is suspended, before anything else.
+//! Nobody reaches a turn after its feed: the body only has the address that the header has, and
+//! that is null but during `feed`, `finish` and `drop`.
 
-#![allow(unsafe_code)] // The piece and the desk are reached by their addresses.
+#![allow(unsafe_code)] // Turns and pieces are reached by their addresses.
 
-use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -219,19 +221,9 @@ pub enum Fed<'i, T> {
 /// ```
 #[must_use = "a machine does nothing unless it is fed"]
 pub struct Machine<'r, T> {
-    /// Over once the value was taken.
-    body: Generator<'r, Said>,
-    /// Since the first request.
-    desk: Option<NonNull<Desk>>,
+    /// The elements are requests for the next piece.
+    body: Generator<'r, ()>,
     _value: PhantomData<T>,
-}
-
-/// An element of a body.
-enum Said {
-    /// The body starves; its desk is here.
-    Hungry(NonNull<Desk>),
-    /// The body has returned; here is an `Option` of its value, of which the taker has the value.
-    Done(NonNull<()>),
 }
 
 /// The end of a machine's input.
@@ -247,29 +239,22 @@ enum End {
     Told,
 }
 
-/// The part that body and feeder share, in the body's frame.
-struct Desk {
-    /// The rest of the piece.
-    piece: Cell<*const [u8]>,
-    end: Cell<End>,
-    /// The number of times that the feeder has had control.
-    turns: Cell<usize>,
+/// The part of a feed that its body reaches. Reads know only the beginning of it.
+#[repr(C)]
+struct Turn<T> {
+    input: Input,
+    /// The body's value, and the number of bytes that are left of the piece.
+    outcome: Option<(T, usize)>,
 }
 
-impl Desk {
-    fn rest(&self) -> *const [u8] {
-        self.piece.get()
-    }
-
-    fn lay_down(&self, piece: *const [u8], end: End) {
-        self.piece.set(piece);
-        self.end.set(end);
-        self.turns.set(self.turns.get().wrapping_add(1));
-    }
+#[derive(Clone, Copy)]
+struct Input {
+    piece: *const [u8],
+    end: End,
 }
 
-/// No bytes.
-const NOTHING: *const [u8] = ptr::slice_from_raw_parts(ptr::dangling(), 0);
+/// No bytes, and no end.
+const NOTHING: Input = Input { piece: ptr::slice_from_raw_parts(ptr::dangling(), 0), end: End::Open };
 
 impl<'r, T> Machine<'r, T> {
     /// # Safety
@@ -281,19 +266,19 @@ impl<'r, T> Machine<'r, T> {
         list: Option<List<'r>>,
         size: Option<usize>,
     ) -> Self {
-        let body = move |y: &Yielder<Said>| {
-            let desk = Desk { piece: Cell::new(NOTHING), end: Cell::new(End::Open), turns: Cell::new(0) };
-            let starve = || y.give(Said::Hungry(NonNull::from(&desk)));
-            // The feeder gets to know the desk.
-            starve();
-            let mut value = Some(body(&mut Feed { desk: &desk, starve: &starve }));
-            // A body that has caught its unwinding: nobody wants the value.
-            if !y.is_ending() {
-                y.give(Said::Done(NonNull::from(&mut value).cast()));
+        let body = move |y: &Yielder<()>| {
+            let mut feed = Feed { input: NOTHING, yielder: y };
+            feed.take_turn();
+            let value = body(&mut feed);
+            if let Some(turn) = NonNull::new(y.input().get().cast::<Turn<T>>()) {
+                // SAFETY: the turn of the call that runs this body, and does not return before the
+                // body is suspended or over. The feeder does not touch that turn meanwhile.
+                unsafe { (*turn.as_ptr()).outcome = Some((value, feed.input.piece.len())) };
             }
+            // Else this body has caught its unwinding: nobody wants the value.
         };
         // SAFETY: the same contract.
-        Self { body: unsafe { Generator::new(body, list, size) }, desk: None, _value: PhantomData }
+        Self { body: unsafe { Generator::new(body, list, size) }, _value: PhantomData }
     }
 
     /// Runs the body on `piece`, until the body has returned or has read all of the piece and wants
@@ -341,48 +326,14 @@ impl<'r, T> Machine<'r, T> {
     }
 
     /// Runs the body on a piece. Answers with its value, and the number of bytes that are left.
-    #[inline]
+    #[inline(always)] // As `next` of a generator.
     fn run(&mut self, piece: &[u8], end: End) -> Option<(T, usize)> {
-        let desk = match self.desk.take() {
-            // If the body panics, its desk is gone.
-            Some(desk) if self.body.is_suspended() => desk,
-            // This panics for a body that runs, as one does that its region is ending, and for one
-            // that is over.
-            _ => self.meet(),
-        };
-        // SAFETY: the body is suspended in a request, and its frame has the desk.
-        unsafe { desk.as_ref() }.lay_down(piece, end);
-        let Some(said) = self.body.next() else { lost() };
-        // SAFETY: the body has just given the element, from the frame with the desk.
-        let left = unsafe { desk.as_ref() }.piece.replace(NOTHING).len();
-        match said {
-            Said::Hungry(desk) => {
-                self.desk = Some(desk);
-                None
-            }
-            Said::Done(value) => Some((self.take(value), left)),
+        let mut turn = Turn { input: Input { piece, end }, outcome: None };
+        // This panics for a body that runs, as one does that its region is ending.
+        match self.body.next_with((&raw mut turn).cast()) {
+            Some(()) => None,
+            None => Some(turn.outcome.unwrap_or_else(|| over())),
         }
-    }
-
-    /// Starts the body, which makes its desk.
-    #[cold]
-    fn meet(&mut self) -> NonNull<Desk> {
-        match self.body.next() {
-            Some(Said::Hungry(desk)) => desk,
-            Some(Said::Done(_)) => unreachable!("a body begins with a request"),
-            None => over(),
-        }
-    }
-
-    /// Takes the value of a body that has just given its last element, and ends the body.
-    #[inline]
-    fn take(&mut self, value: NonNull<()>) -> T {
-        // SAFETY: the body's frame has this option, of this type, and the body is suspended. After
-        // this the body only drops the option.
-        let value = unsafe { value.cast::<Option<T>>().as_mut() }.take();
-        let more = self.body.next();
-        debug_assert!(more.is_none(), "the value was the last element");
-        value.expect("the value is taken once")
     }
 }
 
@@ -391,22 +342,11 @@ fn over() -> ! {
     panic!("a machine was used after its body has returned or panicked: feed the rest to a new machine")
 }
 
-#[cold]
-fn lost() -> ! {
-    panic!("the body of a machine has returned during a panic that began after the feed, and its value is lost")
-}
-
 impl<T> Drop for Machine<'_, T> {
     /// The error; the unwinding is that of the generator, which is dropped next.
     fn drop(&mut self) {
-        let Some(desk) = self.desk.take() else { return };
-        if thread::panicking() || thread_stacks::are_gone() || !self.body.is_suspended() {
-            return;
-        }
-        // SAFETY: the body is suspended in a request, and its frame has the desk.
-        unsafe { desk.as_ref() }.lay_down(NOTHING, End::Dropped);
-        if let Some(Said::Done(value)) = self.body.next() {
-            drop(self.take(value));
+        if self.body.is_suspended() && !thread::panicking() && !thread_stacks::are_gone() {
+            drop(self.run(&[], End::Dropped));
         }
     }
 }
@@ -476,33 +416,51 @@ segue_core::impl_debug!([T] Machine<'_, T>, |it| waits: it.body.is_suspended());
 /// moves_to_another_thread::<segue_fiber::incremental::Feed>();
 /// ```
 pub struct Feed<'f> {
-    desk: &'f Desk,
-    /// Suspends the body until the next piece is there.
-    starve: &'f dyn Fn(),
+    /// The rest of the piece, and how the input ends.
+    input: Input,
+    yielder: &'f Yielder<()>,
 }
 
 impl Feed<'_> {
+    /// Takes the piece of the turn that has just begun; `false` if none has.
+    #[inline(always)]
+    fn take_turn(&mut self) -> bool {
+        let turn = self.yielder.input().get().cast::<Input>();
+        if turn.is_null() {
+            return false;
+        }
+        // SAFETY: the feeder has lent the turn to this run of the body; it begins with its input.
+        self.input = unsafe { turn.read() };
+        true
+    }
+
     /// Waits until there is something to read. `false` is the end.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn wait(&mut self) -> io::Result<bool> {
-        while self.desk.rest().is_empty() {
-            match self.desk.end.get() {
-                End::Finished => return Ok(false),
-                End::Dropped => {
-                    self.desk.end.set(End::Told);
-                    return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the machine was dropped before its end"));
-                }
-                End::Open | End::Told => {}
+        while self.input.piece.is_empty() {
+            if self.input.end != End::Open && !self.goes_on()? {
+                return Ok(false);
             }
-            let turn = self.desk.turns.get();
-            (self.starve)();
-            if self.desk.turns.get() == turn {
+            let turn = self.yielder.input().replace(ptr::null_mut());
+            self.yielder.give(());
+            if !self.take_turn() {
                 // A body that panics is not suspended.
+                self.yielder.input().set(turn);
                 return Err(io::Error::other("a read that would have to wait, while the thread panics"));
             }
         }
         Ok(true)
+    }
+
+    /// Whether a read that finds nothing waits, though the input does not go on.
+    #[cold]
+    fn goes_on(&mut self) -> io::Result<bool> {
+        if self.input.end == End::Dropped {
+            self.input.end = End::Told;
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the machine was dropped before its end"));
+        }
+        // After the news of the drop, to wait is to be unwound.
+        Ok(self.input.end == End::Told)
     }
 }
 
@@ -510,12 +468,12 @@ impl BufRead for Feed<'_> {
     /// The rest of the piece, or the next one after waiting for it.
     #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.desk.rest().is_empty() && !self.wait()? {
+        if self.input.piece.is_empty() && !self.wait()? {
             return Ok(&[]);
         }
         // SAFETY: the piece is lent to the call of `feed` that runs this body, which does not end
         // before this loan does: see the file's head.
-        Ok(unsafe { &*self.desk.rest() })
+        Ok(unsafe { &*self.input.piece })
     }
 
     /// # Panics
@@ -523,12 +481,12 @@ impl BufRead for Feed<'_> {
     /// For more than there is.
     #[inline]
     fn consume(&mut self, amount: usize) {
-        let rest = self.desk.rest();
+        let rest = self.input.piece;
         assert!(amount <= rest.len(), "{amount} bytes were consumed, of {} that were lent", rest.len());
         let (first, length) = (rest.cast::<u8>(), rest.len() - amount);
         // SAFETY: the piece has so many bytes.
         let first = unsafe { first.add(amount) };
-        self.desk.piece.set(ptr::slice_from_raw_parts(first, length));
+        self.input.piece = ptr::slice_from_raw_parts(first, length);
     }
 }
 

@@ -352,6 +352,32 @@ fn effects_of_a_body_go_to_the_feeder_and_capture_the_feed() {
     });
     drop(begun);
     assert_eq!(leaked_stacks(), 0);
+
+    // Resumed during a panic that began after the feed, the body's value arrives all the same.
+    struct Resumes<'a>(Option<Stage>, &'a Cell<usize>);
+    impl Drop for Resumes<'_> {
+        fn drop(&mut self) {
+            if let Some(Stage::Asked(continuation)) = self.0.take()
+                && let Stage::Over(answer) = continuation.resume(7)
+            {
+                self.1.set(answer);
+            }
+        }
+    }
+    let answer = Cell::new(0);
+    let handler = Handler::stored().on(|_: Ask, k| Stage::Asked(k)).value(Stage::Over);
+    let begun = handler.handle(|| {
+        let mut machine = push(|input: &mut Feed| input.fill_buf().unwrap().len() + perform(Ask));
+        match machine.feed(b"abc") {
+            Fed::Done { value, unread } => value * unread.len(),
+            Fed::NeedMore => unreachable!(),
+        }
+    });
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _resumes = Resumes(Some(begun), &answer);
+        std::panic::panic_any("the holder's");
+    }));
+    assert_eq!((panicked.is_err(), answer.get(), leaked_stacks()), (true, 30, 0));
 }
 
 #[test]
