@@ -56,14 +56,14 @@ fn ops_that_are_cancelled_leave_nothing_behind() {
 
 #[test]
 fn races_that_are_lost_or_cancelled_leave_nothing_behind() {
-    // A listener whose queue is full answers nobody.
-    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    full.listen(0).unwrap();
-    let mute = full.local_addr().unwrap().as_socket().unwrap();
-    let soon = Duration::from_millis(20);
-    let clients: Vec<_> = (0..4).map(|_| TcpStream::connect_timeout(&mute, soon)).collect();
-    let test = || {
+    leaves_no_descriptor(|| {
+        // A listener whose queue is full answers nobody.
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let mute = full.local_addr().unwrap().as_socket().unwrap();
+        let soon = Duration::from_millis(20);
+        let clients: Vec<_> = (0..4).map(|_| TcpStream::connect_timeout(&mute, soon)).collect();
         for backend in BACKENDS {
             on_one_worker(backend, || {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -72,9 +72,8 @@ fn races_that_are_lost_or_cancelled_leave_nothing_behind() {
                 assert!(timeout(soon, || TcpStream::connect([mute, mute])).is_err());
             });
         }
-    };
-    leaves_no_descriptor(test);
-    drop(clients);
+        drop(clients);
+    });
 }
 
 #[test]

@@ -12,6 +12,16 @@ pub fn open() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// Each with its number and object.
+fn all() -> Vec<(String, String)> {
+    let name = |entry: std::fs::DirEntry| {
+        let object =
+            std::fs::read_link(entry.path()).map_or_else(|error| error.to_string(), |link| link.display().to_string());
+        (entry.file_name().display().to_string(), object)
+    };
+    std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| name(entry.unwrap())).collect()
+}
+
 /// Runs a test, while no other one runs, and sees that it leaves no descriptor. A look at a driver
 /// (`driver/looks.rs`) may be the last that holds that driver, and so close it a moment later.
 pub fn leaves_no_descriptor(test: impl FnOnce()) {
@@ -23,7 +33,7 @@ pub fn leaves_no_descriptor(test: impl FnOnce()) {
     test();
     let ended = Instant::now();
     while open() > before {
-        assert!(ended.elapsed() < Duration::from_secs(10), "descriptors stay open: {} after {before}", open());
+        assert!(ended.elapsed() < Duration::from_secs(10), "descriptors stay open: {before} before, now {:?}", all());
         // No event tells of a descriptor that another thread closes.
         std::thread::sleep(Duration::from_millis(1));
     }
