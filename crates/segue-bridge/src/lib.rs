@@ -43,9 +43,11 @@
 //!
 //! None by default: `tokio`, `rayon` and `orx-parallel` bring these crates in, and with them the
 //! modules of the same names; `streams` has the module of that name, for the traits `Stream` and
-//! `Sink`.
+//! `Sink`, and `codec` that for `Decoder`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "codec")]
+pub mod codec;
 mod direct;
 #[cfg(feature = "orx-parallel")]
 pub mod orx_parallel;

@@ -7,11 +7,13 @@
 //! polls the thread runs other fibers. The runtime itself has to be running: its worker threads run
 //! its drivers; those of a current-thread runtime run only while some thread is in its `block_on`.
 
+use ::tokio::io::{AsyncRead, ReadBuf};
 use ::tokio::runtime::Handle;
 use segue_core::chain::barrier;
 use segue_core::{Cancelled, WaitsFor};
 use std::borrow::Borrow;
 use std::future::poll_fn;
+use std::io::{self, Read};
 use std::pin::{Pin, pin};
 
 /// As [`wait`](crate::wait), for a future that needs the runtime of `handle`.
@@ -67,6 +69,53 @@ pub fn wait<F: IntoFuture>(handle: &Handle, future: F) -> Result<F::Output, Canc
 /// ```
 pub fn with<F: IntoFuture>(handle: &Handle, future: F) -> impl Future<Output = F::Output> + use<F> {
     entered(handle.clone(), future)
+}
+
+/// A reader for straight-line code: its reads wait for `source`, which needs the runtime of
+/// `handle`. So a parser that reads has its input from a tokio socket.
+///
+/// # Cancellation
+/// A read that is cancelled fails with the [`Cancelled`], and takes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::Read;
+/// use tokio::io::AsyncWriteExt;
+///
+/// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+/// let (mut writes, reads) = tokio::io::duplex(4);
+/// runtime.spawn(async move { writes.write_all(b"longer than that").await });
+/// let mut reader = segue_bridge::tokio::reader(runtime.handle(), reads);
+/// let text = segue::spawn(move || std::io::read_to_string(&mut reader)).join().unwrap();
+/// assert_eq!(text.unwrap(), "longer than that");
+/// ```
+pub fn reader<R: AsyncRead + Unpin>(handle: &Handle, source: R) -> Reader<R> {
+    Reader { handle: handle.clone(), source }
+}
+
+/// The reader of straight-line code over an [`AsyncRead`]. Made by [`reader`].
+#[derive(Debug)]
+pub struct Reader<R> {
+    handle: Handle,
+    source: R,
+}
+
+impl<R> Reader<R> {
+    /// The source, with all that was not read.
+    pub fn into_inner(self) -> R {
+        self.source
+    }
+}
+
+impl<R: AsyncRead + Unpin> Read for Reader<R> {
+    #[track_caller]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        let source = &mut self.source;
+        wait(&self.handle, poll_fn(|task| Pin::new(&mut *source).poll_read(task, &mut buffer)))??;
+        Ok(buffer.filled().len())
+    }
 }
 
 /// A future in its place, which ends in the context.

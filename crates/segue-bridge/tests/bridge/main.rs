@@ -5,6 +5,7 @@ mod common;
 #[path = "../../../../examples/round.rs"]
 mod program;
 
+mod codec;
 mod direct;
 mod hosting;
 mod hosts;

@@ -18,6 +18,7 @@ mod no_suspend;
 mod panic_pairs;
 mod planted;
 mod pushed;
+mod pushed_fibers;
 mod recursion;
 mod scope_ends;
 mod switches_and_groups;

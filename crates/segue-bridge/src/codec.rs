@@ -1,0 +1,108 @@
+//! Decoders of tokio-util's made of parsers that read: a `FramedRead` takes any of them.
+//!
+//! Used by tasks that have a parser in straight-line code, and frames to read.
+
+use segue::incremental::{Fed, FiberMachine, Pieces, spawn};
+use std::io;
+use tokio_util::bytes::{Buf, BytesMut};
+use tokio_util::codec::Decoder;
+
+/// A decoder whose frames `parse` reads, one in each call.
+///
+/// Each frame has a fiber of its own, which is [fed](FiberMachine) with the bytes as they arrive.
+/// The task's thread waits meanwhile, as a decoder has to: some microseconds, if the parser only
+/// reads and computes. A parser that waits for something else delays the other tasks of this
+/// thread.
+///
+/// At the end of the input a frame that has begun finds the end, and has the outcome that `parse`
+/// makes of that. A `parse` that returns without having read anything is called again and again, as
+/// a decoder that consumes nothing is.
+///
+/// # Cancellation
+/// A decoder that is dropped within a frame lets the reads of its parser fail.
+///
+/// # Errors
+/// Those of `parse`; and if the fiber was cancelled before its start.
+///
+/// # Panics
+/// With the panics of `parse`.
+///
+/// # Examples
+///
+/// ```
+/// use futures::StreamExt;
+/// use segue::incremental::Pieces;
+/// use std::io::{self, Read};
+/// use tokio_util::codec::FramedRead;
+///
+/// /// A length, and so many bytes.
+/// fn frame(input: &mut Pieces) -> io::Result<Vec<u8>> {
+///     let mut length = [0];
+///     input.read_exact(&mut length)?;
+///     let mut bytes = vec![0; length[0].into()];
+///     input.read_exact(&mut bytes)?;
+///     Ok(bytes)
+/// }
+///
+/// let input = &b"\x03one\x05three"[..];
+/// let frames = FramedRead::new(input, segue_bridge::codec::decoder(frame));
+/// let frames: Vec<_> = futures::executor::block_on(frames.map(Result::unwrap).collect());
+/// assert_eq!(frames, [&b"one"[..], b"three"]);
+/// ```
+pub fn decoder<F, T, E>(parse: F) -> ParserDecoder<F, T, E>
+where
+    F: FnMut(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
+    T: Send + 'static,
+    E: From<io::Error> + Send + 'static,
+{
+    ParserDecoder { parse, begun: None }
+}
+
+/// A [`Decoder`] made of a parser that reads. Made by [`decoder`].
+pub struct ParserDecoder<F, T, E> {
+    parse: F,
+    /// The frame that has begun.
+    begun: Option<FiberMachine<Result<T, E>>>,
+}
+
+segue_core::impl_debug!([F, T, E] ParserDecoder<F, T, E>, |it| has_begun: it.begun.is_some());
+
+impl<F, T, E> Decoder for ParserDecoder<F, T, E>
+where
+    F: FnMut(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
+    T: Send + 'static,
+    E: From<io::Error> + Send + 'static,
+{
+    type Item = T;
+    type Error = E;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<T>, E> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let mut machine = self.begun.take().unwrap_or_else(|| {
+            let mut parse = self.parse.clone();
+            spawn(move |input: &mut Pieces| parse(input))
+        });
+        let (frame, unread) = match machine.feed(bytes).map_err(io::Error::from)? {
+            Fed::NeedMore => (None, 0),
+            Fed::Done { value, unread } => (Some(value), unread.len()),
+        };
+        // Earlier bytes were read, or the frame would not have wanted more.
+        bytes.advance(bytes.len() - unread);
+        if frame.is_none() {
+            self.begun = Some(machine);
+        }
+        frame.transpose()
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<T>, E> {
+        if let Some(frame) = self.decode(bytes)? {
+            return Ok(Some(frame));
+        }
+        match self.begun.take() {
+            None => Ok(None),
+            Some(begun) => begun.finish().map_err(io::Error::from)?.map(Some),
+        }
+    }
+}
