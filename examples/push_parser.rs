@@ -23,14 +23,8 @@ fn head(input: &mut impl BufRead) -> io::Result<Head> {
     }
 }
 
-/// A library with a connection of its own, that calls back with each piece.
-fn foreign_library(text: &[u8], callback: impl FnMut(&[u8])) {
-    text.chunks(7).for_each(callback);
-}
-
 fn main() -> io::Result<()> {
     let text = b"Host: localhost\r\nAccept: any\r\n\r\nand a body";
-
     let from_slice = head(&mut &text[..])?;
 
     let path = std::env::temp_dir().join(format!("push_parser-{}", std::process::id()));
@@ -38,19 +32,19 @@ fn main() -> io::Result<()> {
     let from_file = head(&mut BufReader::new(std::fs::File::open(&path)?))?;
     std::fs::remove_file(path)?;
 
-    let from_socket: io::Result<Head> = segue::run(|| {
+    let from_socket = segue::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let mut peer = TcpStream::connect(listener.local_addr()?)?;
         let (stream, _) = listener.accept()?;
         let reads = segue::spawn(move || head(&mut BufReader::new(stream)));
         peer.write_all(text)?;
         reads.join().expect("no panic")
-    });
-    let from_socket = from_socket?;
+    })?;
 
     let mut machine = push(|input: &mut Feed| head(input));
     let (mut from_callback, mut body) = (None, vec![]);
-    foreign_library(text, |piece| {
+    let foreign_library = |callback: &mut dyn FnMut(&[u8])| text.chunks(7).for_each(callback);
+    foreign_library(&mut |piece| {
         if from_callback.is_some() {
             body.extend_from_slice(piece);
         } else if let Fed::Done { value, unread } = machine.feed(piece) {

@@ -18,6 +18,7 @@ const RIVALS: &[&str] = &[
     "corosensei",
     "crossbeam-channel",
     "crossfire",
+    "csv",
     "flume",
     "futures-util",
     "genawaiter",
@@ -30,11 +31,16 @@ const RIVALS: &[&str] = &[
     "monoio",
     "oneshot",
     "parking_lot",
+    "png",
     "pollster",
+    "quick-xml",
     "rayon",
+    "serde_json",
     "smol",
+    "tar",
     "tokio",
     "tokio-uring",
+    "zip",
 ];
 
 /// What figures depend on.

@@ -40,6 +40,7 @@ mod ping_pong;
 mod policies;
 mod policy_overhead;
 mod primes_sieve;
+mod push_crates;
 mod race;
 mod rayon_patched;
 mod scope_spawn;
@@ -95,6 +96,7 @@ pub const ALL: &[Workload] = &[
     effects::WORKLOAD,
     effect_suite::WORKLOAD,
     generators::WORKLOAD,
+    push_crates::WORKLOAD,
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
     http::WORKLOAD,
