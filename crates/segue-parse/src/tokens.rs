@@ -2,6 +2,8 @@
 //!
 //! Used by parsers.
 
+use std::ops::Range;
+
 use crate::error::{Error, Expected};
 use crate::input::{Input, Mark};
 use crate::source::Refill;
@@ -199,7 +201,7 @@ impl<S: Refill> Input<S> {
         Ok(self.behind(length))
     }
 
-    /// The text since a mark, without a copy.
+    /// The text between two marks, without a copy.
     ///
     /// # Errors
     ///
@@ -207,7 +209,7 @@ impl<S: Refill> Input<S> {
     ///
     /// # Panics
     ///
-    /// For a mark before the commit point.
+    /// For marks before the commit point, and for a range that begins behind its end.
     ///
     /// # Examples
     ///
@@ -215,14 +217,14 @@ impl<S: Refill> Input<S> {
     /// let mut input = segue_parse::Input::of("n\u{e9}\u{e9}".as_bytes());
     /// let begin = input.mark();
     /// input.take(3).unwrap();
-    /// assert_eq!(input.text(begin).unwrap(), "n\u{e9}");
+    /// assert_eq!(input.text(begin..input.mark()).unwrap(), "n\u{e9}");
     /// input.take(1).unwrap();
-    /// assert_eq!(input.text(begin).unwrap_err().at(), Some(3));
+    /// assert_eq!(input.text(begin..input.mark()).unwrap_err().at(), Some(3));
     /// ```
-    pub fn text(&self, since: Mark) -> Result<&str, Error> {
-        let bytes = self.slice(since..self.mark());
-        std::str::from_utf8(bytes).map_err(|error| {
-            let valid = since.0 + error.valid_up_to() as u64;
+    pub fn text(&self, marks: Range<Mark>) -> Result<&str, Error> {
+        let begin = marks.start.0;
+        std::str::from_utf8(self.slice(marks)).map_err(|error| {
+            let valid = begin + error.valid_up_to() as u64;
             self.failure_at(valid, Expected::Named("UTF-8"))
         })
     }
