@@ -318,21 +318,25 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(numbers, [1, 22, 333]);
     /// ```
     #[inline]
-    pub fn many<T, C: FromIterator<T>>(
+    pub fn many<T, C: Default + Extend<T>>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
     ) -> Result<C, Error> {
-        std::iter::from_fn(|| {
+        let mut elements = C::default();
+        loop {
             let begin = self.mark();
-            let element = element(self).transpose()?;
-            assert!(element.is_err() || self.mark() > begin, "an element that takes no byte would be found for ever");
-            Some(element)
-        })
-        .collect()
+            let Some(element) = element(self)? else { return Ok(elements) };
+            assert!(self.mark() > begin, "an element that takes no byte would be found for ever");
+            elements.extend(Some(element));
+        }
     }
 
     /// Collects elements, at least one, with separators between them: after an element the
     /// separator says whether there is another.
+    ///
+    /// # Panics
+    ///
+    /// If an element and a separator take no byte: the loop would not end.
     ///
     /// # Examples
     ///
@@ -344,18 +348,20 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(numbers, [127, 0, 0, 1]);
     /// ```
     #[inline]
-    pub fn sep_by<T, C: FromIterator<T>>(
+    pub fn sep_by<T, C: Default + Extend<T>>(
         &mut self,
         mut separator: impl FnMut(&mut Self) -> Result<bool, Error>,
         mut element: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<C, Error> {
-        let mut first = true;
-        self.many(|input| {
-            if !std::mem::take(&mut first) && !separator(input)? {
-                return Ok(None);
+        let mut elements = C::default();
+        loop {
+            let begin = self.mark();
+            elements.extend(Some(element(self)?));
+            if !separator(self)? {
+                return Ok(elements);
             }
-            element(input).map(Some)
-        })
+            assert!(self.mark() > begin, "an element and a separator that take no byte would be found for ever");
+        }
     }
 
     /// The first alternative that succeeds; each begins at the cursor.

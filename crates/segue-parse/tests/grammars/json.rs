@@ -32,7 +32,6 @@ pub fn document<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
 /// One value, with blanks before.
 pub fn value<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
     blanks(input)?;
-    input.commit();
     match input.peek()? {
         Some(b'"') => string(input).map(Value::String),
         Some(b'{') => input.nested(object),
@@ -45,8 +44,12 @@ pub fn value<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
     }
 }
 
+/// Blanks, which stand around all tokens: so each token is committed here.
 fn blanks<S: Refill>(input: &mut Input<S>) -> Result<(), Error> {
-    input.skip_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
+    input.commit();
+    input.skip_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))?;
+    input.commit();
+    Ok(())
 }
 
 fn array<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
@@ -73,7 +76,6 @@ fn object<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
 
 fn member<S: Refill>(input: &mut Input<S>) -> Result<(String, Value), Error> {
     blanks(input)?;
-    input.commit();
     let name = string(input)?;
     blanks(input)?;
     input.literal(":")?;
