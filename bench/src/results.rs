@@ -29,6 +29,7 @@ const RIVALS: &[&str] = &[
     "kanal",
     "may",
     "monoio",
+    "nom",
     "oneshot",
     "parking_lot",
     "png",
@@ -40,6 +41,7 @@ const RIVALS: &[&str] = &[
     "tar",
     "tokio",
     "tokio-uring",
+    "winnow",
     "zip",
 ];
 

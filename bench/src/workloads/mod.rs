@@ -36,6 +36,7 @@ mod pair;
 mod par_enter;
 mod par_reduce;
 mod par_sort;
+mod parse;
 mod ping_pong;
 mod policies;
 mod policy_overhead;
@@ -97,6 +98,8 @@ pub const ALL: &[Workload] = &[
     effect_suite::WORKLOAD,
     generators::WORKLOAD,
     push_crates::WORKLOAD,
+    parse::HTTP,
+    parse::JSON,
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
     http::WORKLOAD,

@@ -72,8 +72,13 @@ fn crate_of<P: Parser + 'static>(name: &str) -> Variant {
         .add("its own reader", whole(P::input, |input| P::parse(black_box(input))))
 }
 
+/// The JSON that `parse_json` parses, too.
+pub fn json() -> Vec<u8> {
+    Json::input()
+}
+
 /// Parses the input again and again, until there are so many KiB.
-fn whole(input: fn() -> Vec<u8>, parse: impl Fn(&[u8])) -> impl FnMut(u64) -> Span {
+pub fn whole(input: fn() -> Vec<u8>, parse: impl Fn(&[u8])) -> impl FnMut(u64) -> Span {
     let made = Rc::new(OnceCell::new());
     move |n| {
         let input = made.get_or_init(input);
