@@ -167,3 +167,30 @@ fn of_json() -> Vec<Variant> {
 fn kibibytes(parse: impl Fn(&[u8])) -> impl FnMut(u64) -> Span {
     super::push_crates::whole(super::push_crates::json, parse)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Allocations, and their bytes.
+    fn counted(parse: fn() -> usize) -> (u64, u64) {
+        // The first one makes what stays.
+        parse();
+        let counts = allocation_counter::measure(|| assert_eq!(parse(), FIELDS));
+        (counts.count_total, counts.bytes_total)
+    }
+
+    /// The second half of the paper's table: words allocated by callbacks, and by effects.
+    #[test]
+    fn direct_style_has_a_tenth_of_the_allocations_of_callbacks() {
+        let direct = counted(|| direct(&mut Input::of(REQUEST)));
+        let (whole, called_whole) = (counted(|| pushed(REQUEST.len())), counted(|| called(REQUEST.len())));
+        let (bytes, called_bytes) = (counted(|| pushed(1)), counted(|| called(1)));
+        println!("allocations and bytes of a request: {direct:?} over the slice");
+        println!("whole: {whole:?} pushed, {called_whole:?} by callbacks");
+        println!("byte by byte: {bytes:?} pushed, {called_bytes:?} by callbacks");
+        for (ours, callbacks) in [(direct, called_whole), (whole, called_whole), (bytes, called_bytes)] {
+            assert!(ours.0 > 0 && 10 * ours.0 <= callbacks.0, "{ours:?} against {callbacks:?}");
+        }
+    }
+}
