@@ -184,14 +184,15 @@ impl<S: Refill> Input<S> {
     /// The bytes ahead that are there.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> &[u8] {
-        // The cursor is never behind the end.
-        self.source.bytes().get(self.cursor..).unwrap_or_default()
+        &self.source.bytes()[self.cursor..]
     }
 
-    /// The last so many bytes before the cursor.
+    /// Takes bytes that are there.
     #[inline(always)]
-    pub(crate) fn behind(&self, length: usize) -> &[u8] {
-        &self.source.bytes()[self.cursor - length..self.cursor]
+    pub(crate) fn take_ahead(&mut self, length: usize) -> &[u8] {
+        let begin = self.cursor;
+        self.cursor += length;
+        &self.source.bytes()[begin..][..length]
     }
 
     /// Moves the cursor over bytes that are there.
@@ -265,15 +266,14 @@ impl<S: Refill> Input<S> {
         self.source.origin().offset + index as u64
     }
 
-    /// The index of an offset in the kept part. Panics outside of that.
-    #[inline]
+    /// The index of a mark. Panics before the commit point.
+    #[inline(always)]
     fn index(&self, mark: Mark) -> usize {
-        let index = mark.0.wrapping_sub(self.source.origin().offset);
         assert!(
-            (self.kept as u64..=self.source.bytes().len() as u64).contains(&index),
+            mark.0 >= self.offset(self.kept),
             "a mark lies before the commit point: the parser must not commit before the last use of the mark"
         );
-        index as usize
+        (mark.0 - self.source.origin().offset) as usize
     }
 
     /// The place of the cursor.
@@ -311,7 +311,9 @@ impl<S: Refill> Input<S> {
     /// input.back_to(begin);
     /// ```
     pub fn back_to(&mut self, mark: Mark) {
-        self.cursor = self.index(mark);
+        let index = self.index(mark);
+        assert!(index <= self.source.bytes().len(), "a mark of another input");
+        self.cursor = index;
     }
 
     /// The bytes between two marks, without a copy.
@@ -328,6 +330,7 @@ impl<S: Refill> Input<S> {
     /// input.skip_while(|byte| byte != b' ').unwrap();
     /// assert_eq!(input.slice(begin..input.mark()), b"two");
     /// ```
+    #[inline]
     pub fn slice(&self, marks: Range<Mark>) -> &[u8] {
         &self.source.bytes()[self.index(marks.start)..self.index(marks.end)]
     }

@@ -9,7 +9,7 @@
 //!     if !input.accept("[")? {
 //!         return input.integer();
 //!     }
-//!     let numbers: Vec<u64> = input.nested(|input| input.sep_by(|input| input.accept(","), sum))?;
+//!     let numbers = input.nested(|input| input.sep_by(|input| input.accept(","), sum))?;
 //!     input.literal("]")?;
 //!     input.commit();
 //!     Ok(numbers.iter().sum())

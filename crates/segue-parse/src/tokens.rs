@@ -101,21 +101,22 @@ impl<S: Refill> Input<S> {
         }
     }
 
-    /// The number of bytes ahead, behind the first `skipped`, for which the closure says yes. Each
-    /// byte is looked at once.
+    /// The number of bytes ahead that `leading` counts, which is given slices of them.
     #[inline(always)]
-    fn scan(&mut self, skipped: usize, mut belongs: impl FnMut(u8) -> bool) -> Result<usize, Error> {
-        let mut length = skipped;
-        loop {
-            let rest = &self.ahead()[length..];
-            match rest.iter().position(|byte| !belongs(*byte)) {
-                Some(at) => return Ok(length + at - skipped),
-                None => length += rest.len(),
-            }
-            if !self.more()? {
-                return Ok(length - skipped);
-            }
+    fn scan(&mut self, mut leading: impl FnMut(&[u8]) -> usize) -> Result<usize, Error> {
+        let length = leading(self.ahead());
+        if length < self.ahead().len() { Ok(length) } else { self.scan_on(length, leading) }
+    }
+
+    /// The same where all bytes that are there belong, and more may come. None is looked at twice
+    /// because another one came late.
+    #[cold]
+    #[inline(never)]
+    fn scan_on(&mut self, mut length: usize, mut leading: impl FnMut(&[u8]) -> usize) -> Result<usize, Error> {
+        while length == self.ahead().len() && self.more()? {
+            length += leading(&self.ahead()[length..]);
         }
+        Ok(length)
     }
 
     /// Takes bytes as long as the closure says yes: a slice of the input, without a copy, which may
@@ -129,10 +130,9 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(input.take_while(|byte| byte != b':').unwrap(), b"");
     /// ```
     #[inline]
-    pub fn take_while(&mut self, belongs: impl FnMut(u8) -> bool) -> Result<&[u8], Error> {
-        let length = self.scan(0, belongs)?;
-        self.advance(length);
-        Ok(self.behind(length))
+    pub fn take_while(&mut self, mut belongs: impl FnMut(u8) -> bool) -> Result<&[u8], Error> {
+        let length = self.scan(|bytes| leading(bytes, &mut belongs))?;
+        Ok(self.take_ahead(length))
     }
 
     /// As [`take_while`](Self::take_while), of at least one byte.
@@ -150,14 +150,13 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(digits, b"7");
     /// assert!(input.take_some("a digit", |byte| byte.is_ascii_digit()).is_err());
     /// ```
-    #[inline]
-    pub fn take_some(&mut self, expected: &'static str, belongs: impl FnMut(u8) -> bool) -> Result<&[u8], Error> {
-        let length = self.scan(0, belongs)?;
+    #[inline(always)]
+    pub fn take_some(&mut self, expected: &'static str, mut belongs: impl FnMut(u8) -> bool) -> Result<&[u8], Error> {
+        let length = self.scan(|bytes| leading(bytes, &mut belongs))?;
         if length == 0 {
             return Err(self.unexpected(expected));
         }
-        self.advance(length);
-        Ok(self.behind(length))
+        Ok(self.take_ahead(length))
     }
 
     /// Takes bytes as long as the closure says yes, and forgets them.
@@ -170,8 +169,28 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(input.position().column, 4);
     /// ```
     #[inline]
-    pub fn skip_while(&mut self, belongs: impl FnMut(u8) -> bool) -> Result<(), Error> {
-        let length = self.scan(0, belongs)?;
+    pub fn skip_while(&mut self, mut belongs: impl FnMut(u8) -> bool) -> Result<(), Error> {
+        let length = self.scan(|bytes| leading(bytes, &mut belongs))?;
+        self.advance(length);
+        Ok(())
+    }
+
+    /// As [`skip_while`](Self::skip_while), for runs that are mostly longer than ten bytes: the
+    /// closure is asked about sixteen bytes at a time, also about those behind the run. That takes
+    /// a fraction of the time if the closure only compares.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut input = segue_parse::Input::of(b"\"a string in quotes\"");
+    /// input.literal("\"").unwrap();
+    /// let begin = input.mark();
+    /// input.skip_run(|byte| byte != b'"' && byte != b'\\').unwrap();
+    /// assert_eq!(input.slice(begin..input.mark()), b"a string in quotes");
+    /// ```
+    #[inline]
+    pub fn skip_run(&mut self, belongs: impl Fn(u8) -> bool) -> Result<(), Error> {
+        let length = self.scan(|bytes| leading_of_many(bytes, &belongs))?;
         self.advance(length);
         Ok(())
     }
@@ -197,8 +216,7 @@ impl<S: Refill> Input<S> {
                 return Err(self.failure_at(end, Expected::Named("more bytes")));
             }
         }
-        self.advance(length);
-        Ok(self.behind(length))
+        Ok(self.take_ahead(length))
     }
 
     /// The text between two marks, without a copy.
@@ -221,6 +239,7 @@ impl<S: Refill> Input<S> {
     /// input.take(1).unwrap();
     /// assert_eq!(input.text(begin..input.mark()).unwrap_err().at(), Some(3));
     /// ```
+    #[inline]
     pub fn text(&self, marks: Range<Mark>) -> Result<&str, Error> {
         let begin = marks.start.0;
         std::str::from_utf8(self.slice(marks)).map_err(|error| {
@@ -249,18 +268,19 @@ impl<S: Refill> Input<S> {
     #[inline]
     pub fn integer<T: TryFrom<i128>>(&mut self) -> Result<T, Error> {
         let sign = usize::from(self.peek()? == Some(b'-'));
-        let (mut number, mut fits) = (0u64, true);
-        let digits = self.scan(sign, |byte| {
+        let (mut number, mut fits, mut digits) = (0u64, true, 0);
+        loop {
+            let Some(byte) = self.ahead().get(sign + digits) else { if self.more()? { continue } else { break } };
             let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
-                return false;
+                break;
             }
+            digits += 1;
             match number.checked_mul(10).and_then(|tens| tens.checked_add(digit.into())) {
                 Some(more) => number = more,
                 None => fits = false,
             }
-            true
-        })?;
+        }
         if digits == 0 {
             return Err(self.failure(Mark(self.mark().0 + sign as u64), Expected::Named("an integer")));
         }
@@ -307,10 +327,10 @@ impl<S: Refill> Input<S> {
     /// use segue_parse::Input;
     ///
     /// let mut input = Input::of(b"1;22;333;x");
-    /// let numbers: Vec<u32> = input
+    /// let numbers = input
     ///     .many(|input| {
     ///         input.attempt(|input| {
-    ///             let number = input.integer()?;
+    ///             let number: u32 = input.integer()?;
     ///             input.literal(";").map(|()| number)
     ///         })
     ///     })
@@ -318,16 +338,13 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(numbers, [1, 22, 333]);
     /// ```
     #[inline]
-    pub fn many<T, C: Default + Extend<T>>(
-        &mut self,
-        mut element: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
-    ) -> Result<C, Error> {
-        let mut elements = C::default();
+    pub fn many<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<Option<T>, Error>) -> Result<Vec<T>, Error> {
+        let mut elements = Vec::new();
         loop {
             let begin = self.mark();
             let Some(element) = element(self)? else { return Ok(elements) };
             assert!(self.mark() > begin, "an element that takes no byte would be found for ever");
-            elements.extend(Some(element));
+            elements.push(element);
         }
     }
 
@@ -348,15 +365,15 @@ impl<S: Refill> Input<S> {
     /// assert_eq!(numbers, [127, 0, 0, 1]);
     /// ```
     #[inline]
-    pub fn sep_by<T, C: Default + Extend<T>>(
+    pub fn sep_by<T>(
         &mut self,
         mut separator: impl FnMut(&mut Self) -> Result<bool, Error>,
         mut element: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<C, Error> {
-        let mut elements = C::default();
+    ) -> Result<Vec<T>, Error> {
+        let mut elements = Vec::new();
         loop {
             let begin = self.mark();
-            elements.extend(Some(element(self)?));
+            elements.push(element(self)?);
             if !separator(self)? {
                 return Ok(elements);
             }
@@ -387,6 +404,7 @@ impl<S: Refill> Input<S> {
     /// ]);
     /// assert_eq!(number.unwrap(), 31);
     /// ```
+    #[allow(clippy::type_complexity)] // A name would hide that these are functions.
     pub fn first_of<T, const N: usize>(
         &mut self,
         alternatives: [fn(&mut Self) -> Result<T, Error>; N],
@@ -407,4 +425,24 @@ impl<S: Refill> Input<S> {
         }
         Err(farthest.expect("there is an alternative"))
     }
+}
+
+/// The number of bytes at the begin for which the closure says yes.
+#[inline(always)]
+fn leading(bytes: &[u8], mut belongs: impl FnMut(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| !belongs(*byte)).unwrap_or(bytes.len())
+}
+
+/// The same. Sixteen answers are looked at as one number, for which the compiler takes vectors.
+#[inline(always)]
+fn leading_of_many(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
+    let mut length = 0;
+    while let Some(chunk) = bytes[length..].first_chunk::<16>() {
+        let others = u128::from_le_bytes(chunk.map(|byte| u8::from(!belongs(byte))));
+        if others != 0 {
+            return length + others.trailing_zeros() as usize / 8;
+        }
+        length += 16;
+    }
+    length + leading(&bytes[length..], belongs)
 }

@@ -43,7 +43,7 @@ pub fn head<S: Refill>(input: &mut Input<S>, fields: &mut Vec<Field>) -> Result<
         let name = span(input, |input| input.take_some("a name", is_of_token).map(drop))?;
         input.literal(":")?;
         input.skip_while(|byte| byte == b' ' || byte == b'\t')?;
-        let value = span(input, |input| input.skip_while(|byte| byte >= b' ' && byte != 0x7f || byte == b'\t'))?;
+        let value = span(input, |input| input.skip_run(|byte| (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')))?;
         line_end(input)?;
         fields.push((name, value));
     }
@@ -61,6 +61,7 @@ fn span<S: Refill>(
     Ok(begin..input.mark())
 }
 
+#[inline]
 fn line_end<S: Refill>(input: &mut Input<S>) -> Result<(), Error> {
     if input.peek()? == Some(b'\r') {
         input.byte()?;

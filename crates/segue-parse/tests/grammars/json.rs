@@ -45,8 +45,12 @@ pub fn value<S: Refill>(input: &mut Input<S>) -> Result<Value, Error> {
 }
 
 /// Blanks, which stand around all tokens: so each token is committed here.
+#[inline]
 fn blanks<S: Refill>(input: &mut Input<S>) -> Result<(), Error> {
     input.commit();
+    if input.peek()?.is_some_and(|byte| byte > b' ') {
+        return Ok(());
+    }
     input.skip_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))?;
     input.commit();
     Ok(())
@@ -85,7 +89,7 @@ fn member<S: Refill>(input: &mut Input<S>) -> Result<(String, Value), Error> {
 /// Whether there is another element: a comma, or the end of the list.
 fn another<S: Refill>(input: &mut Input<S>, end: u8) -> Result<bool, Error> {
     blanks(input)?;
-    // A look at the byte, as the note of an expectation would cost more than an element.
+    // A look at the byte, as the note of an expectation takes more time than an element.
     if input.peek()? == Some(end) { Ok(false) } else { input.accept(",") }
 }
 
@@ -97,13 +101,14 @@ fn string<S: Refill>(input: &mut Input<S>) -> Result<String, Error> {
         input.skip_while(|byte| byte != b'"' && byte != b'\\' && byte >= b' ')?;
         text.push_str(input.text(begin..input.mark())?);
         match input.peek()? {
-            Some(b'"') => break,
+            Some(b'"') => {
+                input.byte()?;
+                return Ok(text);
+            }
             Some(b'\\') => text.push(escaped(input)?),
             _ => return Err(input.unexpected("the end of the string")),
         }
     }
-    input.literal("\"")?;
-    Ok(text)
 }
 
 fn escaped<S: Refill>(input: &mut Input<S>) -> Result<char, Error> {
