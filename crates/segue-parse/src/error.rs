@@ -1,4 +1,4 @@
-//! Errors: the small one that parsers hand on, the positions in an input, and the report for people.
+//! Errors: the small one that parsers hand on, positions, and the report for people.
 //!
 //! Used by `input`, and by parsers of any kind.
 
@@ -212,10 +212,10 @@ impl Farthest {
     }
 }
 
-/// An [`Error`] for people: with line and column, what was found there, and what was expected.
+/// An [`Error`] for people: with line and column, the byte there, and all that was expected.
 /// Made by [`Input::report`](crate::Input::report).
 ///
-/// As an [`io::Error`] the reader's error stays what it was, so a cancelled wait is still known for
+/// As an [`io::Error`] the reader's error stays unchanged, so a cancelled wait is still known for
 /// one.
 ///
 /// # Examples

@@ -219,6 +219,10 @@ impl<S: Refill> Input<S> {
 
     /// The next byte, which stays; `None` at the end.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Examples
     ///
     /// ```
@@ -352,6 +356,10 @@ impl<S: Refill> Input<S> {
     /// Tries one alternative: `None` if the bytes are others, and then the cursor is back where it
     /// was.
     ///
+    /// # Cancellation
+    ///
+    /// *May already have happened*: the tokens before the one that waited are taken.
+    ///
     /// # Errors
     ///
     /// Those of the alternative, if it has committed; [`Error::TooLong`], [`Error::TooDeep`] and
@@ -391,6 +399,10 @@ impl<S: Refill> Input<S> {
 
     /// Runs a parser that may contain itself, so many inside of each other as the
     /// [limit](Self::depth) allows.
+    ///
+    /// # Cancellation
+    ///
+    /// *May already have happened*: the tokens before the one that waited are taken.
     ///
     /// # Errors
     ///

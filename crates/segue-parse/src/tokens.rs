@@ -11,6 +11,10 @@ use crate::source::Refill;
 impl<S: Refill> Input<S> {
     /// Takes the next byte.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Errors
     ///
     /// [`Error::End`] if there is none.
@@ -34,6 +38,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// Takes this text.
+    ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
     ///
     /// # Errors
     ///
@@ -75,6 +83,10 @@ impl<S: Refill> Input<S> {
 
     /// Takes this text if it is there. If not, [reports](Self::report) of errors at this place name
     /// the text.
+    ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
     ///
     /// # Examples
     ///
@@ -122,6 +134,10 @@ impl<S: Refill> Input<S> {
     /// Takes bytes as long as the closure says yes: a slice of the input, without a copy, which may
     /// be empty.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Examples
     ///
     /// ```
@@ -136,6 +152,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// As [`take_while`](Self::take_while), of at least one byte.
+    ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
     ///
     /// # Errors
     ///
@@ -161,6 +181,10 @@ impl<S: Refill> Input<S> {
 
     /// Takes bytes as long as the closure says yes, and forgets them.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Examples
     ///
     /// ```
@@ -179,6 +203,10 @@ impl<S: Refill> Input<S> {
     /// closure is asked about sixteen bytes at a time, also about those behind the run. That takes
     /// a fraction of the time if the closure only compares.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Examples
     ///
     /// ```
@@ -196,6 +224,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// Takes so many bytes: a slice of the input, without a copy.
+    ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
     ///
     /// # Errors
     ///
@@ -219,7 +251,7 @@ impl<S: Refill> Input<S> {
         Ok(self.take_ahead(length))
     }
 
-    /// The text between two marks, without a copy.
+    /// The text between two marks, without a copy. Never waits.
     ///
     /// # Errors
     ///
@@ -249,6 +281,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// Takes a decimal integer, with a minus if the type has a sign.
+    ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
     ///
     /// # Errors
     ///
@@ -296,6 +332,10 @@ impl<S: Refill> Input<S> {
 
     /// Nothing but the end of the input.
     ///
+    /// # Cancellation
+    ///
+    /// *No effect*: the cursor stays.
+    ///
     /// # Errors
     ///
     /// [`Error::Unexpected`] if there is more.
@@ -316,6 +356,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// Collects elements until there is no other.
+    ///
+    /// # Cancellation
+    ///
+    /// *May already have happened*: elements that were taken are gone.
     ///
     /// # Panics
     ///
@@ -351,6 +395,10 @@ impl<S: Refill> Input<S> {
     /// Collects elements, at least one, with separators between them: after an element the
     /// separator says whether there is another.
     ///
+    /// # Cancellation
+    ///
+    /// *May already have happened*: elements that were taken are gone.
+    ///
     /// # Panics
     ///
     /// If an element and a separator take no byte: the loop would not end.
@@ -382,6 +430,10 @@ impl<S: Refill> Input<S> {
     }
 
     /// The first alternative that succeeds; each begins at the cursor.
+    ///
+    /// # Cancellation
+    ///
+    /// *May already have happened*: the tokens before the one that waited are taken.
     ///
     /// # Errors
     ///

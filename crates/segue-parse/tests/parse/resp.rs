@@ -73,7 +73,7 @@ const BAD: &[&[u8]] = &[
 fn each_split_has_the_outcome_of_the_whole_which_is_that_of_a_client() {
     let inputs: Vec<&[u8]> = GOOD.iter().chain(BAD).copied().collect();
     check_all(Resp, &inputs, |input, outcome| {
-        // The client takes a number with a plus, texts of other versions, and a line feed in a text.
+        // The client also takes a number with a plus, other versions, and a line feed in a text.
         if let Ok((ours, place)) = outcome {
             let theirs = redis::parse_redis_value(&input[..place.offset as usize]).unwrap();
             assert!(same(&ours, &theirs), "{ours:?} {theirs:?}");
