@@ -179,7 +179,7 @@ impl<R: BufRead> Source for Reader<R> {
         if buffer.capacity() - buffer.len() < wanted.min(buffer.capacity() / 2).max(1) {
             let most = limit.saturating_add(BLOCK);
             let capacity = (buffer.capacity() * 2).max(buffer.len() + wanted).max(LEAST).min(most);
-            buffer.reserve_exact(capacity - buffer.len());
+            buffer.reserve_exact(capacity.saturating_sub(buffer.len()));
         }
         self.lent = wanted.min(buffer.capacity() - buffer.len());
         buffer.extend_from_slice(&piece[..self.lent]);
