@@ -1,9 +1,9 @@
-//! `push_crates`: parsers that read, unmodified, fed in pieces of 4 KiB, against the same parser that
-//! reads all from memory; an operation is one KiB of input.
+//! `push_crates`: parsers that read, unmodified, fed in pieces of 4 KiB, against the same parser
+//! that reads all from memory; an operation is one KiB of input.
 //!
 //! The input is the same for both, of about 256 KiB: JSON and CSV as records of a shop would be, an
-//! archive of files of some KiB (tar, and zip with deflate), a picture, and XML of records. "Its own
-//! reader" is the crate's constructor over a slice, which never waits and copies nothing.
+//! archive of files of some KiB (tar, and zip with deflate), a picture, and XML of records. "Its
+//! own reader" is the crate's constructor over a slice, which never waits and copies nothing.
 //! `from_slice` of serde_json does not read, and so can't be fed; it is printed beside.
 //!
 //! And the push itself: *a feed of 8 bytes* finds the body waiting; *a whole input* of 64 bytes is
