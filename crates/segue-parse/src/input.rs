@@ -143,7 +143,7 @@ impl<R: BufRead> Input<Reader<R>> {
 
 impl<S: Refill> Input<S> {
     fn new(source: S) -> Self {
-        Self { source, cursor: 0, kept: 0, limit: 1 << 20, depth: 128, farthest: RefCell::default() }
+        Self { source, cursor: 0, kept: 0, limit: 1 << 20, depth: 64, farthest: RefCell::default() }
     }
 
     /// Sets the most bytes between the commit point and the farthest byte that is looked at: the
@@ -165,7 +165,8 @@ impl<S: Refill> Input<S> {
     }
 
     /// Sets how many [`nested`](Self::nested) parsers there may be inside of each other. By default
-    /// 128. The stack has to have room for that many of the grammar's calls.
+    /// 64: the stack of a fiber has room for so many calls of the grammar of JSON, also in a debug
+    /// build.
     ///
     /// # Examples
     ///
@@ -417,7 +418,7 @@ impl<S: Refill> Input<S> {
     ///     if input.accept("[")? { Ok(1 + input.nested(brackets)?) } else { Ok(0) }
     /// }
     /// assert_eq!(brackets(&mut Input::of(b"[[[")).unwrap(), 3);
-    /// assert!(matches!(brackets(&mut Input::of(&[b'['; 1000])), Err(Error::TooDeep { at: 129 })));
+    /// assert!(matches!(brackets(&mut Input::of(&[b'['; 1000])), Err(Error::TooDeep { at: 65 })));
     /// ```
     #[inline]
     pub fn nested<T>(&mut self, parser: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {

