@@ -127,7 +127,8 @@ impl<T> FiberMachine<T> {
     /// If the caller was cancelled; or the fiber, before its start.
     ///
     /// # Panics
-    /// With the panic of the body. If the body has returned or panicked before.
+    /// With the panic of the body. If the body has returned or panicked before; or for some bytes
+    /// after the end of the input.
     #[track_caller]
     pub fn feed(&mut self, piece: &[u8]) -> Result<Fed<'_, T>, Cancelled> {
         self.feed_source(piece).wait()?
@@ -198,7 +199,7 @@ impl<T> FiberMachine<T> {
     /// in this call.
     ///
     /// # Cancellation
-    /// The input has ended; to wait on, call this again.
+    /// The input has ended; to wait on, call this again, or feed an empty piece.
     ///
     /// # Errors
     /// As for [`feed_source`](Self::feed_source).
@@ -224,9 +225,12 @@ impl<T> FiberMachine<T> {
         preemption_point();
         let mut queue = self.queue.lock();
         let state = queue.state();
-        state.pending.extend_from_slice(piece);
         if state.end == End::Open {
+            state.pending.extend_from_slice(piece);
             state.end = end;
+        } else if !piece.is_empty() {
+            drop(queue);
+            panic!("a machine was fed after the end of its input: feed the piece to a new one");
         }
         state.hungry = false;
         queue.notify_all(0);

@@ -93,6 +93,7 @@ fn the_end_of_the_input_stays_and_a_choice_of_it_can_be_repeated() {
         });
         assert_eq!(machine.feed(b"123").unwrap(), Fed::NeedMore);
         assert!(matches!(machine.finish_source().or(after(MILLI)).wait().unwrap(), Either::Right(())));
+        assert!(message(|| _ = machine.feed(b"more")).contains("was fed after the end of its input"));
         allowed.add_permits(1);
         assert_eq!(block_on(machine.finish_source()).unwrap(), ([3, 0, 0], 0));
     });
