@@ -19,7 +19,8 @@ use tokio_util::codec::Decoder;
 /// a decoder that consumes nothing is.
 ///
 /// # Cancellation
-/// A decoder that is dropped within a frame lets the reads of its parser fail.
+/// A caller that is cancelled, which a task's is not, finds that as an error; the frame goes on at
+/// the next call. A decoder that is dropped within a frame lets the reads of its parser fail.
 ///
 /// # Errors
 /// Those of `parse`; and if the fiber was cancelled before its start.
@@ -51,11 +52,11 @@ use tokio_util::codec::Decoder;
 /// ```
 pub fn decoder<F, T, E>(parse: F) -> ParserDecoder<F, T, E>
 where
-    F: FnMut(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
+    F: Fn(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
     T: Send + 'static,
     E: From<io::Error> + Send + 'static,
 {
-    ParserDecoder { parse, begun: None }
+    ParserDecoder { parse, begun: None, owes_answer: false }
 }
 
 /// A [`Decoder`] made of a parser that reads. Made by [`decoder`].
@@ -63,13 +64,15 @@ pub struct ParserDecoder<F, T, E> {
     parse: F,
     /// The frame that has begun.
     begun: Option<FiberMachine<Result<T, E>>>,
+    /// Bytes were handed over, and the caller was cancelled before the answer.
+    owes_answer: bool,
 }
 
 segue_core::impl_debug!([F, T, E] ParserDecoder<F, T, E>, |it| has_begun: it.begun.is_some());
 
 impl<F, T, E> Decoder for ParserDecoder<F, T, E>
 where
-    F: FnMut(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
+    F: Fn(&mut Pieces) -> Result<T, E> + Clone + Send + 'static,
     T: Send + 'static,
     E: From<io::Error> + Send + 'static,
 {
@@ -77,32 +80,60 @@ where
     type Error = E;
 
     fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<T>, E> {
-        if bytes.is_empty() {
+        if bytes.is_empty() && !self.owes_answer {
             return Ok(None);
         }
         let mut machine = self.begun.take().unwrap_or_else(|| {
-            let mut parse = self.parse.clone();
+            let parse = self.parse.clone();
             spawn(move |input: &mut Pieces| parse(input))
         });
-        let (frame, unread) = match machine.feed(bytes).map_err(io::Error::from)? {
-            Fed::NeedMore => (None, 0),
-            Fed::Done { value, unread } => (Some(value), unread.len()),
-        };
-        // Earlier bytes were read, or the frame would not have wanted more.
-        bytes.advance(bytes.len() - unread);
-        if frame.is_none() {
-            self.begun = Some(machine);
+        self.owes_answer = false;
+        match machine.feed(bytes) {
+            Ok(Fed::NeedMore) => {
+                bytes.clear();
+                self.begun = Some(machine);
+                Ok(None)
+            }
+            Ok(Fed::Done { value, unread }) => {
+                match bytes.len().checked_sub(unread.len()) {
+                    Some(read) => bytes.advance(read),
+                    // Of an earlier piece as well, to which the answer was owed.
+                    None => *bytes = BytesMut::from(unread),
+                }
+                value.map(Some)
+            }
+            Err(cancelled) => {
+                if !machine.is_over() {
+                    bytes.clear();
+                    self.keep(machine);
+                }
+                Err(io::Error::from(cancelled).into())
+            }
         }
-        frame.transpose()
     }
 
     fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<T>, E> {
         if let Some(frame) = self.decode(bytes)? {
             return Ok(Some(frame));
         }
-        match self.begun.take() {
-            None => Ok(None),
-            Some(begun) => begun.finish().map_err(io::Error::from)?.map(Some),
+        let Some(mut machine) = self.begun.take() else { return Ok(None) };
+        let ended = machine.finish_source().wait();
+        match ended.and_then(|ended| ended) {
+            Ok(frame) => frame.map(Some),
+            Err(cancelled) => {
+                if !machine.is_over() {
+                    self.keep(machine);
+                }
+                Err(io::Error::from(cancelled).into())
+            }
         }
+    }
+}
+
+impl<F, T, E> ParserDecoder<F, T, E> {
+    /// After a cancelled wait for the answer.
+    fn keep(&mut self, machine: FiberMachine<Result<T, E>>) {
+        self.begun = Some(machine);
+        self.owes_answer = true;
     }
 }

@@ -181,13 +181,19 @@ impl<T> Yielder<T> {
     /// scheduler that runs within the body.
     #[inline]
     pub fn give(&self, element: T) {
+        self.try_give(element);
+    }
+
+    /// The same, and says whether the element was handed over, and the next one is wanted.
+    #[inline(always)]
+    pub(crate) fn try_give(&self, element: T) -> bool {
         // SAFETY: the header is in place while its body runs, and nobody has this yielder outside
         // of the body.
         let header = unsafe { self.header.as_ref() };
         if thread::panicking() || header.ending.get() {
             return self.refuse(element);
         }
-        self.hand_over(element);
+        self.hand_over(element)
     }
 
     /// The place of [`next_with`](Generator::next_with), or null in every other run.
@@ -198,9 +204,10 @@ impl<T> Yielder<T> {
     }
 
     #[inline(always)]
-    fn hand_over(&self, element: T) {
+    fn hand_over(&self, element: T) -> bool {
         if chain::top() == self.header.as_ptr().cast() {
-            self.suspend(element)
+            self.suspend(element);
+            true
         } else {
             self.hand_over_from_within(element)
         }
@@ -209,7 +216,7 @@ impl<T> Yielder<T> {
     /// Looks past everything that the body has in place around the caller.
     #[cold]
     #[inline(never)]
-    fn hand_over_from_within(&self, element: T) {
+    fn hand_over_from_within(&self, element: T) -> bool {
         // SAFETY: this call is inside of all of these frames, and is captured with them.
         let path = unsafe { chain::path(self.header.as_ptr().cast()) };
         let _away = match path {
@@ -218,7 +225,7 @@ impl<T> Yielder<T> {
             // `_away` is dropped first.
             Path::Through(contexts) => Some(unsafe { contexts.leave() }),
             // To panic as well would end the process.
-            Path::Barred(_) | Path::Apart if thread::panicking() => return,
+            Path::Barred(_) | Path::Apart if thread::panicking() => return false,
             Path::Barred(barrier) => panic!(
                 "an element was given, or the input of a machine was read, in the middle of an operation, {}, which can't be suspended \
                  with the body around: do that before or after the operation",
@@ -230,6 +237,7 @@ impl<T> Yielder<T> {
             ),
         };
         self.suspend(element);
+        true
     }
 
     #[inline(always)]
@@ -256,16 +264,16 @@ impl<T> Yielder<T> {
     }
 
     #[cold]
-    fn refuse(&self, element: T) {
+    fn refuse(&self, element: T) -> bool {
         // SAFETY: as in `give`.
         let header = unsafe { self.header.as_ref() };
         match (thread::panicking(), header.ending.get()) {
             // The consumer panics.
             (true, false) if header.panicking.get() => self.hand_over(element),
-            (true, _) => {}
+            (true, _) => false,
             (false, _) => {
                 drop(element);
-                self.unwind();
+                self.unwind()
             }
         }
     }

@@ -339,7 +339,7 @@ impl<'r, T> Machine<'r, T> {
 
 #[cold]
 fn over() -> ! {
-    panic!("a machine was used after its body has returned or panicked: feed the rest to a new machine")
+    panic!("a machine was used after its body, or its region, has ended: feed the rest to a new machine")
 }
 
 impl<T> Drop for Machine<'_, T> {
@@ -422,16 +422,13 @@ pub struct Feed<'f> {
 }
 
 impl Feed<'_> {
-    /// Takes the piece of the turn that has just begun; `false` if none has.
+    /// Takes the piece of the turn that has just begun.
     #[inline(always)]
-    fn take_turn(&mut self) -> bool {
+    fn take_turn(&mut self) {
         let turn = self.yielder.input().get().cast::<Input>();
-        if turn.is_null() {
-            return false;
-        }
+        assert!(!turn.is_null(), "a body is run by a feed, but to be unwound");
         // SAFETY: the feeder has lent the turn to this run of the body; it begins with its input.
         self.input = unsafe { turn.read() };
-        true
     }
 
     /// Waits until there is something to read. `false` is the end.
@@ -441,13 +438,10 @@ impl Feed<'_> {
             if self.input.end != End::Open && !self.goes_on()? {
                 return Ok(false);
             }
-            let turn = self.yielder.input().replace(ptr::null_mut());
-            self.yielder.give(());
-            if !self.take_turn() {
-                // A body that panics is not suspended.
-                self.yielder.input().set(turn);
+            if !self.yielder.try_give(()) {
                 return Err(io::Error::other("a read that would have to wait, while the thread panics"));
             }
+            self.take_turn();
         }
         Ok(true)
     }

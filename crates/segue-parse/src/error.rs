@@ -255,7 +255,7 @@ impl Report {
         self.position
     }
 
-    /// The byte at that place.
+    /// The byte at that place, unless the input ends there or has let go of that byte.
     #[must_use]
     pub fn found(&self) -> Option<u8> {
         self.found
@@ -283,9 +283,10 @@ impl fmt::Display for Report {
                     };
                     write!(f, "{before}{expected}")?;
                 }
-                match self.found {
-                    Some(byte) => write!(f, ", found `{}`", byte.escape_ascii()),
-                    None => f.write_str(", found the end of the input"),
+                match (self.found, &self.error) {
+                    (Some(byte), _) => write!(f, ", found `{}`", byte.escape_ascii()),
+                    (None, Error::End { .. }) => f.write_str(", found the end of the input"),
+                    (None, _) => Ok(()),
                 }
             }
             Error::Io(error) => error.fmt(f),

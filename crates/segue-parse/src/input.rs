@@ -70,7 +70,7 @@ pub struct Mark(pub(crate) u64);
 /// # Cancellation
 ///
 /// Such a wait fails with the reader's error, unchanged: as [`Error::Io`]. The cursor stays where
-/// it was; no byte is lost.
+/// it was, and the bytes behind the cursor are there for the next call of this input.
 ///
 /// # Errors
 ///
@@ -120,8 +120,9 @@ impl<R: BufRead> Input<Reader<R>> {
     /// [`Feed`](https://docs.rs/segue) of a push parser. A `&mut` of the reader will do.
     ///
     /// When the input is dropped, the reader is left behind the last byte that was parsed, and may
-    /// be read from there by others. Only bytes that the cursor went back over do not come back, if
-    /// the reader had lent them before its last piece.
+    /// be read from there by others. Bytes that lie behind the cursor then, and that the reader had
+    /// lent before its last piece, do not come back: after look-ahead that went back, or a token
+    /// that failed, across two pieces.
     ///
     /// # Examples
     ///
@@ -433,6 +434,11 @@ impl<S: Refill> Input<S> {
 
     /// An error at the cursor: something else was expected there. The name stands in the report.
     ///
+    /// # Cancellation
+    ///
+    /// The error says whether the input ends there, for which this waits for a byte: a wait that
+    /// fails is the error then.
+    ///
     /// # Examples
     ///
     /// ```
@@ -521,6 +527,9 @@ impl<S: Refill> Input<S> {
     /// expected. If alternatives have failed farther on, that place is reported; alternatives that
     /// have failed at the same place are reported together.
     ///
+    /// Of an error before the commit point the bytes may have gone: then the report has no byte
+    /// that was found, and the position is that of the first byte that is still there.
+    ///
     /// # Examples
     ///
     /// ```
@@ -545,9 +554,9 @@ impl<S: Refill> Input<S> {
         }
         let (bytes, origin) = (self.source.bytes(), self.source.origin());
         let at = error.at().unwrap_or(here);
-        // Of an error that is older than the commit point the bytes may have gone.
         let index = at.saturating_sub(origin.offset).min(bytes.len() as u64) as usize;
-        let found = bytes.get(index).copied().filter(|_| error.at().is_some());
+        let is_kept = error.at().is_some_and(|at| at >= origin.offset);
+        let found = bytes.get(index).copied().filter(|_| is_kept);
         Report { error, position: origin.behind(&bytes[..index]), found, expected }
     }
 }

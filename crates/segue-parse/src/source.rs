@@ -13,13 +13,14 @@
 //! ```
 //!
 //! A parser that finds nothing ahead asks for more. The lent part is consumed then, and not before:
-//! so an input that is dropped leaves its reader behind the last byte that was parsed, with no byte
-//! lost, unless the cursor went back over the begin of the lent part.
+//! so an input that is dropped leaves its reader behind the last byte that was parsed. Bytes of
+//! earlier parts that lie behind the cursor at the drop are lost: after look-ahead that went back,
+//! or a token that failed, across two parts.
 //!
 //! Space is made from the part that has gone: when nothing is kept, for nothing; when the free part
-//! is used up, by moving the kept part to the front. The buffer doubles where that frees less than
-//! half. So each byte is moved a bounded number of times, and the buffer has at most as many bytes
-//! as the limit, and a block.
+//! is used up, by moving the kept part to the front. The buffer doubles where that frees too little
+//! for the next part. So a byte is moved at most once for each block that comes while the byte is
+//! kept, and the buffer has at most as many bytes as the limit, and a block.
 
 use std::io::{self, BufRead};
 
@@ -36,7 +37,7 @@ pub enum More {
     TooLong,
 }
 
-/// What [`Refill`] demands; sealed.
+/// The methods of a [`Refill`]; sealed.
 pub trait Source {
     /// The bytes that are there.
     fn bytes(&self) -> &[u8];

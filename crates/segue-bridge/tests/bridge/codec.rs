@@ -6,11 +6,15 @@ use common::{tokio_current, tokio_multi};
 use futures::executor::block_on;
 use futures::{StreamExt, future::join_all};
 use segue::incremental::Pieces;
+use segue::sync::Semaphore;
+use segue::timeout;
 use segue_bridge::codec::decoder;
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWriteExt, duplex};
-use tokio_util::codec::FramedRead;
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{Decoder, FramedRead};
 
 /// A line, whose number says how many bytes come next.
 fn frame(input: &mut impl BufRead) -> io::Result<String> {
@@ -110,6 +114,34 @@ fn a_panic_of_the_parser_is_the_tasks_and_the_next_frame_begins_anew() {
 }
 
 #[test]
+fn a_caller_that_is_cancelled_loses_no_byte() {
+    let permits = Arc::new(Semaphore::new(0));
+    let allowed = Arc::clone(&permits);
+    let mut frames = decoder(move |input: &mut Pieces| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 3];
+        input.read_exact(&mut bytes)?;
+        // In the end of its time the caller is cancelled here.
+        allowed.acquire().map_err(segue::Cancelled::from)?.forget();
+        Ok(bytes)
+    });
+    let mut bytes = BytesMut::from(&b"ab"[..]);
+    assert!(frames.decode(&mut bytes).unwrap().is_none() && bytes.is_empty());
+    bytes.extend_from_slice(b"cde");
+    let late = timeout(Duration::from_millis(1), || Ok::<_, segue::Cancelled>(frames.decode(&mut bytes).unwrap_err()));
+    assert!(segue::Cancelled::caused(&late.unwrap()) && bytes.is_empty(), "all was handed over");
+    permits.add_permits(1);
+    assert_eq!((frames.decode(&mut bytes).unwrap().unwrap(), &bytes[..]), (b"abc".to_vec(), &b"de"[..]));
+    // And at the end of the input.
+    bytes.extend_from_slice(b"f");
+    let late =
+        timeout(Duration::from_millis(1), || Ok::<_, segue::Cancelled>(frames.decode_eof(&mut bytes).unwrap_err()));
+    assert!(segue::Cancelled::caused(&late.unwrap()));
+    permits.add_permits(1);
+    assert_eq!(frames.decode_eof(&mut bytes).unwrap().unwrap(), b"def");
+    assert!(frames.decode_eof(&mut bytes).unwrap().is_none());
+}
+
+#[test]
 fn a_reader_waits_for_tokios_input() {
     let handle = tokio_multi();
     for input in INPUTS {
@@ -128,7 +160,7 @@ fn a_reader_waits_for_tokios_input() {
     // A cancelled read takes nothing.
     let (mut writes, reads) = duplex(8);
     let mut reader = segue_bridge::tokio::reader(handle, reads);
-    let late = segue::timeout(Duration::from_millis(1), || reader.read(&mut [0; 8])).unwrap_err();
+    let late = timeout(Duration::from_millis(1), || reader.read(&mut [0; 8])).unwrap_err();
     assert!(late.to_string().contains("time"), "{late}");
     block_on(writes.write_all(b"later")).unwrap();
     let mut bytes = [0; 8];

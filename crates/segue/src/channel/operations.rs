@@ -141,7 +141,10 @@ impl<T> Operation<State<T>, T, LISTS> for ReceiveBlock<'_, T> {
         if !self.is_patient {
             return Unlocked::No;
         }
-        self.shared.front.patience.wait(|| self.shared.is_bare());
+        // At a rendezvous there is never a crowd.
+        if self.shared.capacity > 0 {
+            self.shared.front.patience.wait(|| self.shared.is_bare());
+        }
         Unlocked::Look
     }
 

@@ -105,8 +105,9 @@ where
 /// between two threads two wake-ups, some microseconds. (A [`Machine`](super::Machine) takes 15
 /// nanoseconds.)
 ///
-/// Dropped halfway, the body finds an error at its read ([`io::ErrorKind::BrokenPipe`]), and may
-/// return; a body that reads again is unwound. The drop does not wait for that.
+/// Dropped before the end of its input, the body finds an error at its read
+/// ([`io::ErrorKind::BrokenPipe`]), and may return; a body that reads again is unwound. The drop
+/// does not wait for that.
 #[must_use = "a machine does nothing unless it is fed"]
 pub struct FiberMachine<T> {
     queue: Arc<Queue>,
@@ -121,14 +122,15 @@ impl<T> FiberMachine<T> {
     /// that.
     ///
     /// # Cancellation
-    /// The piece stays handed over: to wait on, feed an empty one.
+    /// The piece stays handed over: to wait on, feed an empty one. `unread` is of both pieces then.
     ///
     /// # Errors
-    /// If the caller was cancelled; or the fiber, before its start.
+    /// If the caller was cancelled; or the fiber, before its start: then the machine [is
+    /// over](Self::is_over).
     ///
     /// # Panics
     /// With the panic of the body. If the body has returned or panicked before; or for some bytes
-    /// after the end of the input.
+    /// after the end of the input. A body that feeds itself waits for ever.
     #[track_caller]
     pub fn feed(&mut self, piece: &[u8]) -> Result<Fed<'_, T>, Cancelled> {
         self.feed_source(piece).wait()?
@@ -183,7 +185,7 @@ impl<T> FiberMachine<T> {
     /// value.
     ///
     /// # Cancellation
-    /// The input has ended, and the value goes with the machine.
+    /// The input has ended: the body reads the rest, and the value is dropped.
     ///
     /// # Errors
     /// As for [`feed`](Self::feed).
@@ -216,12 +218,14 @@ impl<T> FiberMachine<T> {
         })
     }
 
+    /// Whether the body has ended, and a feed or the end of the input has said so.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Appends to the unread input. The end stays.
     fn hand_over(&self, piece: &[u8], end: End) {
-        assert!(
-            !self.is_over,
-            "a machine was used after its body has returned or panicked: feed the rest to a new one"
-        );
+        assert!(!self.is_over, "a machine was used after its body has ended: feed the rest to a new one");
         preemption_point();
         let mut queue = self.queue.lock();
         let state = queue.state();
@@ -242,7 +246,10 @@ impl<T> Drop for FiberMachine<T> {
         preemption_point();
         let mut queue = self.queue.lock();
         let state = queue.state();
-        (state.end, state.hungry) = (End::Dropped, false);
+        if state.end == End::Open {
+            state.end = End::Dropped;
+        }
+        state.hungry = false;
         queue.notify_all(0);
     }
 }

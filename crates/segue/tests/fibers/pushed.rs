@@ -88,6 +88,12 @@ fn a_read_that_would_have_to_wait_in_an_operation_panics_and_says_so() {
             (panic.downcast_ref::<String>().unwrap().clone(), read(input))
         });
         assert!(matches!(machine.feed(b"12"), Fed::NeedMore));
+        // One that returns after that, without another read, has its value.
+        let mut returns = push(|input: &mut Feed| {
+            let read = catch_unwind(AssertUnwindSafe(|| no_suspend(|| input.fill_buf().map(<[u8]>::len))));
+            (read.is_err(), 7)
+        });
+        assert_eq!(returns.feed(b""), Fed::Done { value: (true, 7), unread: b"" });
         match machine.feed(b"3") {
             Fed::Done { value: (said, read), .. } => {
                 assert!(said.contains("the input of a machine was read, in the middle of an operation"), "{said}");
