@@ -172,6 +172,7 @@ const ROWS: &[In] = &[
     In("segue-bridge: wait_yielding", "rayon::wait_yielding: another job, on top of the wait"),
     In("segue-bridge: wait", "tokio::wait: a poll"),
     In("segue-bridge: with", "tokio::with: a poll"),
+    In("segue-bridge: decoder", "spawn"),
     In("segue-sched: run", "segue::run"),
     In("segue: spawn", "segue::spawn"),
     In("segue: spawn_task", "spawn_task: a poll"),
