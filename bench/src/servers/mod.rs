@@ -16,7 +16,7 @@ mod system_calls;
 mod tasks;
 
 pub use client::{ask, slowest};
-pub use process::{Process, allow_descriptors};
+pub use process::{Process, allow_descriptors, time_of};
 pub use session::{Service, TEXT};
 
 use std::io::{Read, Write};

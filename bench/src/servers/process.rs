@@ -7,8 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server that runs.
 pub struct Process {
@@ -45,14 +46,10 @@ impl Process {
         self.child.id()
     }
 
-    /// The processor time of all its threads, exact while they sleep.
+    /// The processor time of all its threads.
     pub fn time(&self) -> Result<Duration, String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.id())).map_err(|e| e.to_string())?;
-        let nanos = threads.flatten().filter_map(|thread| {
-            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            text.split(' ').next()?.parse::<u64>().ok()
-        });
-        Ok(Duration::from_nanos(nanos.sum()))
+        Ok(threads.flatten().filter_map(|thread| time_of(&thread.path())).sum())
     }
 }
 
@@ -61,6 +58,19 @@ impl Drop for Process {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
+}
+
+/// The processor time of a thread, by its folder in `/proc`. The kernel counts a turn at its end:
+/// so this waits, a second at most, until the thread sleeps, as one of a server does that has
+/// answered.
+pub fn time_of(thread: &Path) -> Option<Duration> {
+    let sleeps = || std::fs::read_to_string(thread.join("stat")).map_or(true, |stat| stat.contains(") S "));
+    let asked = Instant::now();
+    while !sleeps() && asked.elapsed() < Duration::from_secs(1) {
+        std::thread::yield_now();
+    }
+    let text = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Lets this process have as many descriptors as it may, and says how many that is.

@@ -16,6 +16,7 @@
 
 use super::segue_run;
 use crate::measure::{SEGUE, Span, Variant, Workload};
+use crate::servers::time_of;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::server::conn::http1;
@@ -23,6 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -193,10 +195,7 @@ impl Client {
 
     /// The time that the server's thread has run.
     fn server_time(&self) -> Duration {
-        let statistics = format!("/proc/self/task/{}/schedstat", self.thread);
-        let text = std::fs::read_to_string(statistics).expect("Linux tells");
-        let nanos = text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
-        Duration::from_nanos(nanos)
+        time_of(Path::new(&format!("/proc/self/task/{}", self.thread))).expect("Linux tells")
     }
 }
 
