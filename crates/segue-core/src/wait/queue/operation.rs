@@ -238,7 +238,7 @@ where
     }
 
     /// In one hold of the lock.
-    #[inline]
+    #[inline(always)] // As a function of its own it takes 3 ns more of a message.
     unsafe fn start(
         &mut self,
         slot: &mut Node<T>,
