@@ -205,9 +205,9 @@ bench() {
     cargo run -p bench -- soak --short
 }
 
-# The processor time of a hello world's first build, to that of tokio's: 2.03 and 2.20 in the runs that
-# this limit comes from, and room for noise. Planted: a heavier one.
-HEAVIEST=2.5
+# The processor time of a hello world's first build, to that of tokio's: 2.01 to 2.20 on a quiet
+# machine, 2.43 beside other builds; the limit leaves room for noise. Planted: a heavier one.
+HEAVIEST=2.75
 weight() {
     local said ratio
     said=$(tools/weigh) && echo "$said"
