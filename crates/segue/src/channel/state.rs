@@ -87,8 +87,9 @@
 //!
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
 //! sender stores `signs` before letting go of the lock, so a receiver that learns of the value by
-//! other means sees them. The values of a rendezvous are with the senders: one that joins its list
-//! says THERE, and THERE ends with a look that finds neither a sender nor a value that came back.
+//! other means sees them. A sender that joins its list says THERE, as do values in the buffer; and
+//! THERE ends with a look under the lock that leaves neither. A sender that has left its list, or
+//! was served, may leave the sign until the next look.
 //!
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
@@ -110,14 +111,12 @@ pub(super) const RESERVERS: usize = 2;
 pub(super) const WATCHERS: usize = 3;
 pub(super) const LISTS: usize = 4;
 
-/// There may be a value in the buffer; at a rendezvous, a sender may wait with one.
+/// There may be a value in the buffer, or a sender that waits with one.
 const THERE: u8 = 1;
 /// No more is sent.
 const CLOSED: u8 = 2;
-/// Room is reserved: a sender may wait with its value, though the buffer is empty.
-const RESERVED: u8 = 4;
 /// Values may be at the front.
-const AHEAD: u8 = 8;
+const AHEAD: u8 = 4;
 
 /// The hook for values that nobody has received.
 pub(super) type Undelivered<T> = Box<dyn Fn(T) + Send + Sync>;
@@ -127,7 +126,7 @@ pub(super) struct Shared<T> {
     pub(super) queue: Line<WaitQueue<State<T>, T, LISTS>>,
     /// Of an unbounded channel.
     pub(super) front: Line<Front<T>>,
-    /// THERE, CLOSED, RESERVED and AHEAD, stored under the lock.
+    /// THERE, CLOSED and AHEAD, stored under the lock.
     signs: AtomicU8,
     pub(super) capacity: usize,
     pub(super) senders: AtomicUsize,
@@ -198,17 +197,16 @@ impl<T> Shared<T> {
         self.signs.load(Ordering::Acquire) == 0
     }
 
-    /// Says that there is a value, or at a rendezvous a sender with one. Under the lock.
+    /// Says that there is a value, or a sender with one. Under the lock.
     #[inline]
     pub(super) fn sign_there(&self) {
         self.set_sign(THERE, true);
     }
 
-    /// Says that the buffer is empty. Under the lock. At a rendezvous a sender may still wait, and
-    /// the next look in vain says so.
+    /// Says that the buffer is empty, and that no sender waits either. Under the lock.
     #[inline]
-    fn sign_empty(&self) {
-        if self.capacity != 0 {
+    fn sign_empty(&self, queue: &Locked<'_, T>) {
+        if queue.is_empty(SENDERS) {
             self.set_sign(THERE, false);
         }
     }
@@ -225,13 +223,11 @@ impl<T> Shared<T> {
     pub(super) fn reserve(&self, queue: &mut Locked<'_, T>) {
         let reserved = &mut queue.state().reserved;
         *reserved = reserved.checked_add(1).expect("more than four thousand million places are reserved");
-        self.set_sign(RESERVED, true);
     }
 
     /// Takes back one [`reserve`](Self::reserve).
     pub(super) fn unreserve(&self, queue: &mut Locked<'_, T>) {
         queue.state().reserved -= 1;
-        self.set_sign(RESERVED, queue.peek().reserved > 0);
     }
 
     #[inline]
@@ -322,7 +318,7 @@ impl<T> Shared<T> {
             return held;
         };
         if queue.peek().buffer.is_empty() {
-            self.sign_empty();
+            self.sign_empty(queue);
         } else if self.is_unbounded() {
             self.advance(queue);
         }
@@ -336,7 +332,7 @@ impl<T> Shared<T> {
         self.front.patience.took(queue.peek().buffer.len());
         self.front.load(&mut queue.state().buffer);
         self.set_ahead(queue, true);
-        self.sign_empty();
+        self.sign_empty(queue);
     }
 
     fn set_ahead(&self, queue: &mut Locked<'_, T>, shown: bool) {
@@ -424,7 +420,7 @@ impl<T> Shared<T> {
         } else {
             block.load(&mut queue.state().buffer);
         }
-        self.sign_empty();
+        self.sign_empty(queue);
         self.refill(queue);
     }
 
@@ -480,7 +476,7 @@ impl<T> Shared<T> {
         let mut queue = self.queue.lock();
         let mut left = self.front.take_all();
         left.append(&mut queue.state().buffer);
-        self.sign_empty();
+        self.sign_empty(&queue);
         drop(queue);
         left.for_each(|value| self.hand_to_hook(value));
     }
