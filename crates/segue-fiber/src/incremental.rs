@@ -491,9 +491,7 @@ impl Read for Feed<'_> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let piece = self.fill_buf()?;
-        let amount = piece.len().min(buffer.len());
-        buffer[..amount].copy_from_slice(&piece[..amount]);
+        let amount = self.fill_buf()?.read(buffer)?;
         self.consume(amount);
         Ok(amount)
     }

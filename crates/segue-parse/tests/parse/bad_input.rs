@@ -39,6 +39,24 @@ fn a_hundred_thousand_brackets_are_too_deep_on_a_stack_of_64_kib() {
     }
 }
 
+/// An error is kept, and the bytes of its place go.
+#[test]
+fn a_report_of_an_error_whose_bytes_have_gone_names_none() {
+    let text = ["?".to_owned(), "x".repeat(40_000)].concat();
+    let mut input = Input::over(BufReader::new(text.as_bytes()));
+    let error = input.literal("!").unwrap_err();
+    let again = input.literal("!").unwrap_err();
+    let kept = input.report(again);
+    assert_eq!((kept.found(), kept.to_string().as_str()), (Some(b'?'), "line 1, column 1: expected `!`, found `?`"));
+    while input.peek().unwrap().is_some() {
+        input.byte().unwrap();
+        input.commit();
+    }
+    let gone = input.report(error);
+    assert!(gone.found().is_none() && gone.position().offset > 0, "{gone:?}");
+    assert!(!gone.to_string().contains("found"), "{gone}");
+}
+
 #[derive(Clone, Copy)]
 struct OfShortTokens;
 

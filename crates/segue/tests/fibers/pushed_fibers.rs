@@ -165,6 +165,25 @@ fn dropped_halfway_a_read_fails_and_the_next_one_unwinds() {
 }
 
 #[test]
+fn dropped_after_the_end_of_its_input_a_machine_lets_the_body_read_the_rest() {
+    everywhere(|| {
+        let (permits, read) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (allowed, ended, sum) = (Arc::clone(&permits), Arc::new(Semaphore::new(0)), Arc::clone(&read));
+        let end = Arc::clone(&ended);
+        let mut machine = spawn(move |input: &mut Pieces| {
+            allowed.acquire().unwrap().forget();
+            sum.fetch_add(input.bytes().map(Result::unwrap).count(), SeqCst);
+            end.add_permits(1);
+        });
+        drop(machine.feed_source(b"12345"));
+        assert!(timeout(MILLI, || machine.finish()).is_err());
+        permits.add_permits(1);
+        ended.acquire().unwrap().forget();
+        assert_eq!(read.load(SeqCst), 5);
+    });
+}
+
+#[test]
 fn a_fiber_that_is_cancelled_fails_in_its_read_or_does_not_start() {
     let body = |input: &mut Pieces| {
         let mut read = 0;
