@@ -23,8 +23,6 @@ const GROUP: usize = 64;
 const PATIENCE: types::Timespec = types::Timespec::new().sec(20);
 /// `IORING_RECVSEND_POLL_FIRST`: nothing is there yet, so do not look.
 const POLL_FIRST: u16 = 1;
-/// In this time a server that has nothing more to do goes to sleep, and its time is booked.
-const REST: Duration = Duration::from_millis(1);
 /// How many operations the system calls are counted over, at least.
 const COUNTED: u64 = 20_000;
 /// The user data of what is sent and received on the connection that streams.
@@ -149,7 +147,6 @@ impl Client {
         let (cpu, begun) = (self.process.time()?, Instant::now());
         let ops = self.run(n).map_err(|error| format!("its server: {error}"))?;
         let wall = begun.elapsed();
-        std::thread::sleep(REST);
         let cpu = self.process.time()? - cpu;
         Ok(Span { ops, wall, cpu, busiest: None, migrations: None, calls: self.calls })
     }

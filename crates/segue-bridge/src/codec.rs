@@ -7,7 +7,7 @@ use std::io;
 use tokio_util::bytes::{Buf, BytesMut};
 use tokio_util::codec::Decoder;
 
-/// A decoder whose frames `parse` reads, one in each call.
+/// A decoder of frames that `parse` reads, one in each call.
 ///
 /// Each frame has a fiber of its own, which is [fed](FiberMachine) with the bytes as they arrive.
 /// The task's thread waits meanwhile, as a decoder has to: some microseconds, if the parser only

@@ -1,6 +1,6 @@
-//! Parsers in callback style, as a library has them whose parsers must not wait: each step is told
-//! where to go on, and a step that runs out of input gives a callback to its caller. After
-//! Angstrom's combinators, which are the "callbacks" of the paper.
+//! Parsers in callback style, for programs in which no parser may wait: each step is told where to
+//! go on, and a step that runs out of input gives a callback to its caller. After Angstrom's
+//! combinators, which are the "callbacks" of the paper.
 
 use std::rc::Rc;
 

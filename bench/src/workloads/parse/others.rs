@@ -1,6 +1,8 @@
 //! The same parsers, by the libraries that Rust's programs parse with.
 
+use super::json::Value;
 use std::str;
+use winnow::Parser as _;
 
 /// Whether a byte may stand in a method or a name.
 pub fn is_of_token(byte: u8) -> bool {
@@ -41,13 +43,11 @@ pub fn by_nom(bytes: &[u8]) -> Option<usize> {
 
 /// The same.
 pub fn by_winnow(bytes: &[u8]) -> Option<usize> {
-    use winnow::Parser;
     head_by_winnow.parse_peek(bytes).ok().map(|(_, fields)| fields)
 }
 
 /// The same, for input that goes on.
 pub fn by_partial_winnow(bytes: &[u8]) -> Option<usize> {
-    use winnow::Parser;
     head_by_winnow.parse_peek(winnow::Partial::new(bytes)).ok().map(|(_, fields)| fields)
 }
 
@@ -57,7 +57,6 @@ where
         + winnow::stream::Stream<Token = u8, Slice = &'i [u8]>
         + winnow::stream::Compare<&'static [u8]>,
 {
-    use winnow::Parser;
     use winnow::combinator::{repeat, terminated};
     use winnow::token::{literal, take_while};
 
@@ -78,21 +77,8 @@ where
     Ok(std::hint::black_box(fields).len())
 }
 
-/// A value.
-#[derive(Clone, Debug)]
-#[allow(dead_code, reason = "a tree to be made and dropped")]
-pub enum Value {
-    Null,
-    Bool(bool),
-    Number(f64),
-    String(String),
-    Array(Vec<Value>),
-    Object(Vec<(String, Value)>),
-}
-
-/// A tree of values, by winnow.
+/// The same tree of values, by winnow. Escapes by number are left out: the input has none.
 pub fn json_by_winnow(bytes: &[u8]) -> Value {
-    use winnow::Parser;
     use winnow::combinator::terminated;
     let text = str::from_utf8(bytes).expect("it is text");
     terminated(value, blanks).parse(text).expect("it is JSON")
@@ -101,8 +87,6 @@ pub fn json_by_winnow(bytes: &[u8]) -> Value {
 fn blanks<'i>(input: &mut &'i str) -> winnow::ModalResult<&'i str> {
     winnow::token::take_while(0.., [' ', '\t', '\r', '\n']).parse_next(input)
 }
-
-use winnow::Parser as _;
 
 fn value(input: &mut &str) -> winnow::ModalResult<Value> {
     use winnow::combinator::{delimited, dispatch, fail, peek, preceded, separated, separated_pair};

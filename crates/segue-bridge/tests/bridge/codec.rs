@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, duplex};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{Decoder, FramedRead};
 
-/// A line, whose number says how many bytes come next.
+/// A line with a number, and so many bytes.
 fn frame(input: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     input.read_line(&mut line)?;

@@ -1,4 +1,4 @@
-//! Push parsers whose body is a fiber: fed from everywhere, by whichever thread.
+//! Push parsers with a fiber as their body: fed from everywhere, by any thread.
 #![cfg(feature = "sched")]
 
 use crate::meet::{block_on, everywhere, mixed};
