@@ -1,5 +1,5 @@
 //! Parsers in direct style: ordinary functions over an [`Input`], with bytes from a slice, a file,
-//! a socket, or are pushed.
+//! a socket, or pieces that are pushed.
 //!
 //! ```
 //! use segue_parse::{Error, Input, Refill};
