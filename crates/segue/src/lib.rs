@@ -27,6 +27,8 @@
 //! * Compute: [`join`] two closures; [`par`] has parallel loops and sorts.
 //! * Meet: [`sync`] has promises, locks, permits, cells that are initialised once, latches and
 //!   more. [`channel`] has channels, broadcasts and watched values.
+//! * Change several variables in one step: [`stm`] has transactions, and waits until a variable has
+//!   changed.
 //! * Several at a time: [`concurrent`] runs closures until all have ended, or the first, and works
 //!   on so many items at once.
 //! * Choose: `x_source()` of an operation `x` is a [`Waitable`], to be awaited by a task, or an arm
@@ -133,6 +135,9 @@ pub use segue_sched::{self as sched, Pool, blocking_here, move_to, par, run, run
 /// ```
 #[cfg(feature = "sched")]
 pub use segue_macros::test;
+
+#[cfg(feature = "stm")]
+pub use segue_stm as stm;
 
 #[cfg(feature = "io")]
 pub use segue_io::{fd, net, pipe, process, pty, signal, stdio};

@@ -13,6 +13,9 @@
 
 use crate::chain::deferred_wakers;
 use crate::contract::current;
+use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::tree::membership::NO_SUSPEND;
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -62,6 +65,31 @@ fn at_point() {
     if may_suspend && !deferred_wakers::is_batched() {
         deferred_wakers::let_go();
         HOOK.get().inspect(|hook| hook());
+    }
+}
+
+/// A [`preemption_point`] inside of [`no_suspend`](crate::no_suspend), by the code that has called
+/// that: for code whose caller is not to wait, and which others may interrupt all the same, such as
+/// the body of a transaction.
+///
+/// # Cancellation
+/// *No effect*: a point does not look.
+#[inline]
+pub fn preemption_point_in_no_suspend() {
+    if SIMULATIONS.load(Ordering::Relaxed) != 0 {
+        at_lifted_point();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn at_lifted_point() {
+    let no_suspend = |what: &WaitsFor| ptr::eq(what.what, NO_SUSPEND);
+    let lift = |fiber: &Fiber| fiber.waits_for.get().filter(no_suspend).and_then(|_| fiber.waits_for.replace(None));
+    let lifted = current::with_running(|fiber| fiber.and_then(lift));
+    if lifted.is_some() {
+        at_point();
+        current::with_running(|fiber| _ = fiber.map(|fiber| fiber.waits_for.replace(lifted)));
     }
 }
 

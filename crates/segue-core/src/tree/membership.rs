@@ -37,7 +37,7 @@ impl Fiber {
         Cancelled::with_reason(if std::thread::panicking() {
             "a fiber that is panicking can't wait"
         } else if must_not {
-            "a fiber can't wait inside of `no_suspend`"
+            "a fiber can't wait inside of `no_suspend`, nor in a transaction, which returns `retry` instead"
         } else {
             "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself"
         })

@@ -157,6 +157,34 @@ impl<O: Operation<S, T, LISTS>, S, T, const LISTS: usize> Waiting<'_, O, S, T, L
         barrier(self.waits_for, || self.look())
     }
 
+    /// Leaves the queue, as [`withdraw`](Source::withdraw) does, or finds that a server has taken
+    /// the slot out: for a source that stands in several queues under one arm, and is told through
+    /// any of these.
+    ///
+    /// # Safety
+    /// The trigger was not taken, or the resume that is owed for that has come.
+    pub unsafe fn leave(&mut self, slot: &mut Node<T>) {
+        // A slot that was never queued has no trigger, and nothing to take back. Others only read
+        // the slot, as long as it is not claimed.
+        if slot.head.trigger.get().is_null() {
+            return;
+        }
+        let no_unwind = no_unwind();
+        let mut queue = self.queue.lock();
+        slot.head.trigger.set(ptr::null());
+        let list = slot.head.list.get() as usize;
+        // SAFETY: the node is in this list, or was taken out under the lock, and then the slot is
+        // the waiter's: after a refused claim, or by the caller's promise.
+        let offered = unsafe {
+            let slot = NonNull::from(slot);
+            queue.inner().waiters[list].remove(slot.cast::<Head>());
+            slot.as_ref().slot.with_mut(|slot| (*slot).take())
+        };
+        self.operation.retract(offered, &mut queue);
+        drop(queue);
+        no_unwind.disarm();
+    }
+
     /// # Safety
     /// The slot stays in place until its withdrawal or service, and is in no list.
     #[inline]
@@ -278,25 +306,8 @@ where
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Node<T>) {
-        // A slot that was never queued has no trigger, and nothing to take back. Others only read
-        // the slot, as long as it is not claimed.
-        if slot.head.trigger.get().is_null() {
-            return;
-        }
-        let no_unwind = no_unwind();
-        let mut queue = self.queue.lock();
-        slot.head.trigger.set(ptr::null());
-        let list = slot.head.list.get() as usize;
-        // SAFETY: the node is in this list, or was taken out under the lock after a refused claim;
-        // the slot is the waiter's then.
-        let offered = unsafe {
-            let slot = NonNull::from(slot);
-            queue.inner().waiters[list].remove(slot.cast::<Head>());
-            slot.as_ref().slot.with_mut(|slot| (*slot).take())
-        };
-        self.operation.retract(offered, &mut queue);
-        drop(queue);
-        no_unwind.disarm();
+        // SAFETY: nobody has claimed the waiter through this slot.
+        unsafe { self.leave(slot) };
     }
 
     #[inline]

@@ -1,0 +1,166 @@
+//! The commit of an attempt.
+//!
+//! Used by `atomically.rs`, at the end of a body.
+//!
+//! An attempt that has written nothing has nothing to commit: all that it has read is of one
+//! instant, and at that instant the transaction takes place. Others:
+//!
+//! 1. **Lock** all variables that are written, in the order of their addresses. A variable that
+//!    another committer has locked is waited for a moment, one that is held is not.
+//! 2. **Number**: the next of the clock. This is the commit point, if the next step succeeds.
+//! 3. **Validate**: each version that was read is still the current one, and nobody else has it
+//!    locked. Without a commit since the snapshot this is known.
+//! 4. **Publish** each new version, which unlocks; and find which variables are waited for.
+//!
+//! Who waits is told after all locks are released and the attempt has ended, since to resume a task
+//! is to call foreign code.
+//!
+//! **The race to fear**: two transactions read what the other writes. Each locks before it
+//! validates, so at least one finds the lock of the other, or its new version.
+//!
+//! **A wake-up that is lost** would be one of a waiter that registers meanwhile. A waiter sets
+//! WAITERS in the word and then compares the version; the publication exchanges that word. So
+//! either the publication brings WAITERS along, or the waiter finds the new version.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the clock's advance, after the locks | a snapshot's load of the clock | the locks: a word that a commit of the snapshot writes is seen locked, or with the new version |
+//! | the publication | the load of the word by a read | the version and its value |
+//! | the publication, or the unlock in vain | the lock of the next committer | the waiters' flag |
+#![allow(unsafe_code)] // Variables are reached by address.
+
+use crate::log::{Log, Write};
+use crate::snapshot::advance_clock;
+use crate::stop::Why;
+use crate::tx::Tx;
+use crate::version::{HELD, Head, LOCKED, pause};
+use std::ptr::NonNull;
+
+/// How often a committer looks at a locked variable before it begins again.
+const PATIENCE: u32 = 256;
+
+/// The effect of a commit.
+#[derive(Default)]
+pub(crate) struct Committed {
+    /// The number of the commit; `None` of one without writes.
+    pub(crate) number: Option<u64>,
+    /// Variables that somebody waits for, with a handle each.
+    pub(crate) told: Vec<NonNull<Head>>,
+}
+
+impl Tx<'_> {
+    /// Commits the attempt.
+    pub(crate) fn commit(&self) -> Result<Committed, Why> {
+        let log = &mut **self.log().borrow_mut();
+        if log.writes.is_empty() {
+            return Ok(Committed::default());
+        }
+        log.writes.sort_unstable_by_key(|write| write.head);
+        if self.has_turn() {
+            lock_held(&mut log.writes);
+        } else {
+            lock(&mut log.writes)?;
+        }
+        let number = advance_clock();
+        if !self.has_turn() && number != self.number() + 1 && !is_valid(log) {
+            unlock(&log.writes);
+            return Err(Why::Conflict);
+        }
+        let told = publish(&log.writes, number);
+        Ok(Committed { number: Some(number), told })
+    }
+}
+
+/// # Errors
+/// Why the attempt begins again, with nothing locked.
+fn lock(writes: &mut [Write]) -> Result<(), Why> {
+    let mut spins = 0;
+    for at in 0..writes.len() {
+        // SAFETY: a variable of the log is in memory, as in all of this file.
+        let variable = unsafe { writes[at].head.as_ref() };
+        let before = loop {
+            match variable.set_unless(LOCKED, LOCKED | HELD) {
+                Ok(word) => break word.version(),
+                Err(word) if word.has(HELD) => {
+                    unlock(&writes[..at]);
+                    return Err(Why::Held);
+                }
+                Err(_) if spins < PATIENCE => pause(&mut spins),
+                Err(_) => {
+                    unlock(&writes[..at]);
+                    return Err(Why::Conflict);
+                }
+            }
+        };
+        writes[at].before = Some(before);
+    }
+    Ok(())
+}
+
+/// Locks what this transaction, in turn, holds: nobody else can.
+fn lock_held(writes: &mut [Write]) {
+    for write in writes {
+        // SAFETY: as in `lock`.
+        write.before = Some(unsafe { write.head.as_ref() }.set(LOCKED).version());
+    }
+}
+
+fn unlock(writes: &[Write]) {
+    for write in writes {
+        // SAFETY: as in `lock`.
+        unsafe { write.head.as_ref() }.clear(LOCKED);
+    }
+}
+
+/// Whether all that was read is still current, and will be until the publication.
+fn is_valid(log: &Log) -> bool {
+    let is_own = |head| log.writes.binary_search_by_key(&head, |write| write.head).is_ok();
+    log.reads.iter().all(|read| {
+        // SAFETY: as in `lock`.
+        let word = unsafe { read.head.as_ref() }.load();
+        word.version() == read.version && (!word.has(LOCKED) || is_own(read.head))
+    })
+}
+
+/// Publishes what is locked, and answers the variables that somebody waits for.
+fn publish(writes: &[Write], number: u64) -> Vec<NonNull<Head>> {
+    let mut told = Vec::new();
+    for write in writes {
+        // SAFETY: as in `lock`.
+        let variable = unsafe { write.head.as_ref() };
+        let before = write.before.expect("it was locked");
+        // SAFETY: the variable is locked, by this; the log has the one address of the new version.
+        let is_waited_for = unsafe { variable.publish(write.new, number, before) };
+        // Without a handle there is no waiter, who would have one.
+        if is_waited_for && variable.try_share() {
+            told.push(write.head);
+        }
+    }
+    told
+}
+
+/// Tells all that wait for these variables, and lets go of the handles.
+#[cold]
+pub(crate) fn tell(told: Vec<NonNull<Head>>) {
+    for head in told {
+        // SAFETY: the handle keeps the variable.
+        unsafe { head.as_ref() }.waiters.lock().notify_all(0);
+        crate::var::release(head);
+    }
+}
+
+/// A commit of one write, without a look at the value before. `None` if the variable is held.
+pub(crate) fn write_blindly(write: &mut Write) -> Option<Committed> {
+    let writes = std::slice::from_mut(write);
+    loop {
+        match lock(writes) {
+            Ok(()) => break,
+            Err(Why::Held) => return None,
+            Err(_) => {}
+        }
+    }
+    let number = advance_clock();
+    Some(Committed { number: Some(number), told: publish(writes, number) })
+}

@@ -1,0 +1,18 @@
+//! Transactions on memory.
+
+mod atomically;
+mod attempts;
+mod commit;
+mod log;
+mod open;
+mod snapshot;
+mod stop;
+mod turn;
+mod tx;
+mod var;
+mod version;
+
+pub use atomically::{atomically, transaction};
+pub use stop::Stop;
+pub use tx::Tx;
+pub use var::TVar;

@@ -1,0 +1,205 @@
+//! The log of an attempt: the versions that it has read, and those that it would publish.
+//!
+//! Used by attempts alone, each of which has one; a thread keeps the log of its last attempt for the
+//! next, with its memory.
+//!
+//! A version of the attempt stays in memory until the attempt's end, also one that a second write
+//! has replaced or a roll-back has taken out, since the body may have a reference to its value.
+#![allow(unsafe_code)] // Versions are reached by address.
+
+use crate::snapshot::{Retired, retire};
+use crate::version::{Head, Kind, Version};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// A variable and the version that was read there.
+#[derive(Clone, Copy)]
+pub(crate) struct Read {
+    pub(crate) head: NonNull<Head>,
+    pub(crate) version: NonNull<Version>,
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// A variable and the version that is to be published there.
+pub(crate) struct Write {
+    pub(crate) head: NonNull<Head>,
+    pub(crate) new: NonNull<Version>,
+    pub(crate) kind: &'static Kind,
+    /// The version that is replaced, once the variable is locked.
+    pub(crate) before: Option<NonNull<Version>>,
+}
+
+/// A write that was replaced by a later one.
+struct Replaced {
+    /// The index of the write.
+    write: usize,
+    version: NonNull<Version>,
+}
+
+/// A point of a log to come back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    writes: usize,
+    replaced: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) writes: Vec<Write>,
+    replaced: Vec<Replaced>,
+    /// Versions that were taken out.
+    rolled_back: Vec<(NonNull<Version>, &'static Kind)>,
+    /// A bit for each variable that is written, by its address.
+    filter: u64,
+    /// The indices of the writes, once these are many.
+    index: HashMap<NonNull<Head>, usize, BuildHasherDefault<OfAddress>>,
+    /// The number of reads at which those of one variable are looked for.
+    crowded: usize,
+}
+
+/// How many writes are looked through one by one.
+const FEW: usize = 8;
+/// How many reads there are before the first search for repeated ones.
+const CROWD: usize = 1024;
+
+#[inline]
+fn bit(head: NonNull<Head>) -> u64 {
+    1 << (head.addr().get().wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> (usize::BITS - 6))
+}
+
+impl Log {
+    #[inline]
+    pub(crate) fn read(&mut self, head: NonNull<Head>, version: NonNull<Version>, site: &'static Location<'static>) {
+        if self.reads.len() == self.reads.capacity() {
+            self.thin_out();
+        }
+        self.reads.push(Read { head, version, site });
+    }
+
+    /// Drops repeated reads, so that a body which looks at the same variables again and again needs
+    /// no more memory than for these.
+    #[cold]
+    #[inline(never)]
+    fn thin_out(&mut self) {
+        if self.reads.len() >= self.crowded.max(CROWD) {
+            self.reads.sort_unstable_by_key(|read| read.head);
+            self.reads.dedup_by_key(|read| read.head);
+            self.crowded = 2 * self.reads.len();
+        }
+        self.reads.reserve(16);
+    }
+
+    /// The version that the attempt has written.
+    #[inline]
+    pub(crate) fn own(&self, head: NonNull<Head>) -> Option<NonNull<Version>> {
+        if self.filter & bit(head) == 0 { None } else { self.find(head).map(|write| self.writes[write].new) }
+    }
+
+    fn find(&self, head: NonNull<Head>) -> Option<usize> {
+        if self.writes.len() > FEW {
+            return self.index.get(&head).copied();
+        }
+        self.writes.iter().position(|write| write.head == head)
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, head: NonNull<Head>, new: NonNull<Version>, kind: &'static Kind) {
+        if self.filter & bit(head) != 0
+            && let Some(write) = self.find(head)
+        {
+            let version = std::mem::replace(&mut self.writes[write].new, new);
+            self.replaced.push(Replaced { write, version });
+            return;
+        }
+        self.filter |= bit(head);
+        self.writes.push(Write { head, new, kind, before: None });
+        if self.writes.len() > FEW {
+            self.index_writes();
+        }
+    }
+
+    #[cold]
+    fn index_writes(&mut self) {
+        let known = self.index.len();
+        self.index.extend(self.writes[known..].iter().enumerate().map(|(at, write)| (write.head, known + at)));
+    }
+
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { writes: self.writes.len(), replaced: self.replaced.len() }
+    }
+
+    /// Undoes the writes since the mark. Reads stay: what follows depends on them.
+    pub(crate) fn roll_back(&mut self, mark: Mark) {
+        while self.replaced.len() > mark.replaced {
+            let Replaced { write, version } = self.replaced.pop().expect("it is longer");
+            let undone = std::mem::replace(&mut self.writes[write].new, version);
+            self.rolled_back.push((undone, self.writes[write].kind));
+        }
+        for undone in self.writes.drain(mark.writes..) {
+            self.rolled_back.push((undone.new, undone.kind));
+            self.index.remove(&undone.head);
+        }
+        if self.writes.len() <= FEW {
+            self.index.clear();
+        }
+    }
+
+    /// Empties the log, and retires its versions: those that the commit `number` has replaced, if it
+    /// has come to that, and all that were not published.
+    ///
+    /// # Safety
+    /// The attempt has ended, and with `number` all its writes were published by that commit.
+    pub(crate) unsafe fn retire(&mut self, number: Option<u64>) {
+        let Self { writes, replaced, rolled_back, .. } = self;
+        // SAFETY: nobody else has seen a version that was not published, and the attempt has ended;
+        // the others were replaced by the commit of this number.
+        let retired = |stamp, version, kind| unsafe { Retired::version(stamp, version, kind) };
+        let replaced = replaced.drain(..).map(|gone| retired(0, gone.version, writes[gone.write].kind));
+        let rolled_back = rolled_back.drain(..).map(|(version, kind)| retired(0, version, kind));
+        let written = writes.iter().map(|write| match (number, write.before) {
+            (Some(number), Some(before)) => retired(number, before, write.kind),
+            _ => retired(0, write.new, write.kind),
+        });
+        retire(written.chain(replaced).chain(rolled_back));
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.reads.clear();
+        self.writes.clear();
+        self.filter = 0;
+        self.crowded = 0;
+        if !self.index.is_empty() {
+            self.index.clear();
+        }
+    }
+
+    /// How much memory the log keeps for another attempt, in entries.
+    pub(crate) fn capacity(&self) -> usize {
+        self.reads.capacity() + self.writes.capacity() + self.index.capacity()
+    }
+}
+
+/// A hash of addresses, which are spread by a multiplication.
+#[derive(Default)]
+pub(crate) struct OfAddress(u64);
+
+impl Hasher for OfAddress {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.0 = (self.0.rotate_left(5) ^ value as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+}

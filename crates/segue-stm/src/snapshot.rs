@@ -1,0 +1,412 @@
+//! The clock of commits, the attempts that are under way, and the end of memory that these may
+//! still see.
+//!
+//! Used by attempts, which are a [`Snapshot`] from their beginning to their end; by commits, which
+//! number themselves, and by variables, which [`retire`] their memory.
+//!
+//! # The idea
+//!
+//! Each commit that writes has a number, the next of the *clock*. An attempt begins with the number
+//! of the last commit before, its *snapshot*, and publishes that number in a *slot*. Memory that a
+//! commit takes out of use is retired with the number of the commit. An attempt with an older
+//! snapshot may still reach that memory; one with this snapshot or a later one can't. So retired
+//! memory is freed as soon as no slot has an older number: the numbers that make a transaction
+//! consistent are the epochs of the reclamation.
+//!
+//! Two things follow, for which an epoch scheme has no promise. An attempt reads old versions for as
+//! long as it runs, since all that were replaced after its beginning are kept for it (`version.rs`).
+//! And the last attempt that could see some memory frees that at its end: there is a bound, and no
+//! thread has to come by later.
+//!
+//! # States of a slot
+//!
+//! ```text
+//!   IDLE --begin: the attempt----> number --end: the attempt------------------> IDLE
+//!                                    |                                           ^
+//!                                    '--note: who retires--> number, noted --end-+--> the attempt reclaims
+//! ```
+//!
+//! A slot belongs to one attempt at a time. Threads keep one for their next attempt; slots are never
+//! freed, so that anybody may look at all of them.
+//!
+//! Retired memory lies with its thread at first. What an attempt may still see goes to a list for
+//! all, the *limbo*, and its slot is noted, in this order and under the lock of the limbo. The end
+//! of a noted attempt reclaims. **When idle** (no attempt is under way) the limbo is empty.
+//!
+//! **The races to fear**:
+//!
+//! - An attempt publishes its number while somebody looks for active ones. The attempt writes the
+//!   slot (W) and then reads the clock (R); whoever retires has advanced the clock (A) and then
+//!   reads the slots (L). All four are sequentially consistent: if L misses W, then R sees A. So the
+//!   attempt has a snapshot at which the memory is out of use, and does not reach it.
+//! - An attempt ends while it is being noted. Both are exchanges of the slot: either the end sees
+//!   the note, or the note fails, and who retires looks again.
+//!
+//! # Orderings
+//!
+//! | release | acquire | carries |
+//! | --- | --- | --- |
+//! | the clock's advance by a commit, behind its locks | the load at the beginning of an attempt | the locks of that commit: see `commit.rs` |
+//! | the slot's exchange at the end of an attempt | the load of the slot before memory is freed | the attempt's last look at that memory |
+//!
+//! The table of snapshots in place of epochs is after the multi-version STMs (Multiverse, 2026), the
+//! note after Hyaline, in which the last reader frees.
+#![allow(unsafe_code)] // Memory is freed by address.
+
+use crate::version::{Head, Kind, Version};
+use segue_core::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use segue_core::no_suspend;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A word with cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
+
+/// The number of no attempt; even, so that it is not noted.
+const IDLE: u64 = !1;
+const NOTED: u64 = 1;
+
+/// The state that all transactions of the process share.
+struct World {
+    clock: Apart<AtomicU64>,
+    /// The slots, linked; only added to.
+    slots: AtomicPtr<Slot>,
+    limbo: Mutex<Vec<Retired>>,
+}
+
+/// The place in which an attempt publishes its snapshot.
+#[repr(align(128))]
+pub(crate) struct Slot {
+    /// Twice the number, and NOTED.
+    state: AtomicU64,
+    is_taken: AtomicBool,
+    next: *const Slot,
+}
+
+#[cfg(not(loom))]
+fn world() -> &'static World {
+    static WORLD: World = World {
+        clock: Apart(AtomicU64::new(0)),
+        slots: AtomicPtr::new(ptr::null_mut()),
+        limbo: Mutex::new(Vec::new()),
+    };
+    &WORLD
+}
+
+#[cfg(loom)]
+fn world() -> &'static World {
+    loom::lazy_static! {
+        static ref WORLD: World = World {
+            clock: Apart(AtomicU64::new(0)),
+            slots: AtomicPtr::new(ptr::null_mut()),
+            limbo: Mutex::new(Vec::new()),
+        };
+    }
+    &WORLD
+}
+
+// SAFETY: a slot's fields are atomic, or written before the slot is linked; retired memory may be
+// freed by any thread.
+unsafe impl Send for World {}
+// SAFETY: as above.
+unsafe impl Sync for World {}
+
+/// Loom knows sequential consistency of fences alone; elsewhere the accesses have it.
+#[inline]
+fn full_fence() {
+    #[cfg(loom)]
+    segue_core::atomic::fence(Ordering::SeqCst);
+}
+
+/// The next number, for a commit that holds its locks.
+#[inline]
+pub(crate) fn advance_clock() -> u64 {
+    let number = world().clock.0.fetch_add(1, Ordering::SeqCst) + 1;
+    full_fence();
+    number
+}
+
+/// The last number.
+#[inline]
+pub(crate) fn clock() -> u64 {
+    world().clock.0.load(Ordering::SeqCst)
+}
+
+/// An attempt that is under way: the versions that were current at its beginning, and all later
+/// ones, stay in memory until its [`end`](Snapshot::end).
+pub(crate) struct Snapshot {
+    slot: &'static Slot,
+    /// The number of the last commit that the attempt sees.
+    pub(crate) number: Cell<u64>,
+}
+
+impl Snapshot {
+    #[inline]
+    pub(crate) fn begin() -> Self {
+        let slot = LOCAL.try_with(|local| local.slot.take()).ok().flatten().unwrap_or_else(Slot::take);
+        let guess = world().clock.0.load(Ordering::Relaxed);
+        slot.state.swap(2 * guess, Ordering::SeqCst);
+        full_fence();
+        Self { slot, number: Cell::new(clock()) }
+    }
+
+    /// Ends the attempt. What it alone could see is freed by the next call of [`reclaim`], which
+    /// this asks for by its answer.
+    #[inline]
+    #[must_use]
+    fn close(&mut self) -> bool {
+        let noted = self.slot.state.swap(IDLE, Ordering::AcqRel) & NOTED != 0;
+        let slot = self.slot;
+        let kept = LOCAL.try_with(|local| local.slot.replace(Some(slot)));
+        match kept {
+            Ok(None) => {}
+            // A thread keeps one.
+            Ok(Some(other)) => other.give_back(),
+            Err(_) => slot.give_back(),
+        }
+        noted
+    }
+}
+
+impl Drop for Snapshot {
+    #[inline]
+    fn drop(&mut self) {
+        if self.close() {
+            reclaim();
+        }
+    }
+}
+
+impl Slot {
+    /// A slot of no thread.
+    #[cold]
+    fn take() -> &'static Self {
+        let world = world();
+        let mut at = world.slots.load(Ordering::Acquire);
+        // SAFETY: slots are never freed, and were written before they were linked.
+        while let Some(slot) = unsafe { at.as_ref() } {
+            if !slot.is_taken.load(Ordering::Relaxed) && !slot.is_taken.swap(true, Ordering::Acquire) {
+                return slot;
+            }
+            at = slot.next.cast_mut();
+        }
+        let new = Box::leak(Box::new(Self {
+            state: AtomicU64::new(IDLE),
+            is_taken: AtomicBool::new(true),
+            next: world.slots.load(Ordering::Relaxed),
+        }));
+        loop {
+            let next = new.next.cast_mut();
+            match world.slots.compare_exchange(next, new, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return new,
+                Err(now) => new.next = now,
+            }
+        }
+    }
+
+    fn give_back(&self) {
+        self.is_taken.store(false, Ordering::Release);
+    }
+
+    /// Calls `f` with each slot.
+    fn each(mut f: impl FnMut(&Self)) {
+        let mut at = world().slots.load(Ordering::SeqCst);
+        // SAFETY: as in `take`.
+        while let Some(slot) = unsafe { at.as_ref() } {
+            f(slot);
+            at = slot.next.cast_mut();
+        }
+    }
+
+    /// The number of the attempt in this slot, [`IDLE`] / 2 without one; one that is under `stamp`
+    /// is noted.
+    fn noted(&self, stamp: u64) -> u64 {
+        let mut state = self.state.load(Ordering::SeqCst);
+        while state & NOTED == 0 && state / 2 < stamp {
+            match self.state.compare_exchange(state, state | NOTED, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        state / 2
+    }
+}
+
+/// Memory that no later attempt reaches.
+pub(crate) struct Retired {
+    /// Attempts with an older snapshot may reach it.
+    stamp: u64,
+    what: Memory,
+}
+
+enum Memory {
+    Version(NonNull<Version>, &'static Kind),
+    Head(NonNull<Head>),
+}
+
+// SAFETY: the values are `Send` (a variable asks for that), and nobody else reaches this memory.
+unsafe impl Send for Retired {}
+
+impl Retired {
+    /// A version that the commit `stamp` has replaced, or that was never published (`stamp` 0).
+    ///
+    /// # Safety
+    /// The version is of this kind, is retired once, and no attempt with the snapshot `stamp` or a
+    /// later one reaches the version.
+    #[inline]
+    pub(crate) unsafe fn version(stamp: u64, version: NonNull<Version>, kind: &'static Kind) -> Self {
+        Self { stamp, what: Memory::Version(version, kind) }
+    }
+
+    /// A variable without a handle, with its last version.
+    ///
+    /// # Safety
+    /// The last handle has gone, and with that this call.
+    #[cold]
+    pub(crate) unsafe fn head(head: NonNull<Head>) -> Self {
+        // Attempts that begin from now on have this snapshot, and reach only what has handles.
+        Self { stamp: advance_clock(), what: Memory::Head(head) }
+    }
+
+    fn is_urgent(&self) -> bool {
+        match self.what {
+            Memory::Version(_, kind) => kind.has_drop,
+            Memory::Head(_) => true,
+        }
+    }
+
+    /// Frees the memory. The drop of a value is foreign code: its waits are refused, and a panic
+    /// goes no further than the panic hook.
+    ///
+    /// # Safety
+    /// No attempt with a snapshot before the stamp is under way.
+    unsafe fn free(self) {
+        // SAFETY: as the caller promises, and whoever has retired it.
+        let free = || unsafe {
+            match self.what {
+                Memory::Version(version, kind) => (kind.free)(version),
+                Memory::Head(head) => Head::free(head),
+            }
+        };
+        if !self.is_urgent() {
+            return free();
+        }
+        if let Err(panic) = no_suspend(|| catch_unwind(AssertUnwindSafe(free))) {
+            // Its own drop may panic again.
+            std::mem::forget(panic);
+        }
+    }
+}
+
+/// The part of this thread.
+struct Local {
+    slot: Cell<Option<&'static Slot>>,
+    retired: RefCell<Vec<Retired>>,
+    /// Whether this thread frees, further out: what a drop retires is freed there, and a long list
+    /// of variables needs no long stack.
+    frees: Cell<bool>,
+}
+
+/// How much memory without drops a thread keeps.
+const BATCH: usize = 64;
+
+#[cfg(not(loom))]
+thread_local! {
+    static LOCAL: Local = const {
+        Local { slot: Cell::new(None), retired: RefCell::new(Vec::new()), frees: Cell::new(false) }
+    };
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    static LOCAL: Local = Local { slot: Cell::new(None), retired: RefCell::new(Vec::new()), frees: Cell::new(false) };
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            slot.give_back();
+        }
+        settle(&mut self.retired.take());
+    }
+}
+
+fn limbo() -> MutexGuard<'static, Vec<Retired>> {
+    // No code panics under the lock but for a want of memory.
+    world().limbo.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes memory out of use, and frees what nobody can see any more: at once if a drop is to run,
+/// else from time to time. Not to be called within an attempt.
+#[inline]
+pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
+    let mut memory = memory.into_iter();
+    let kept = LOCAL.try_with(|local| {
+        let mut retired = local.retired.borrow_mut();
+        let before = retired.len();
+        retired.extend(&mut memory);
+        retired.len() >= BATCH || retired[before..].iter().any(Retired::is_urgent)
+    });
+    match kept {
+        Ok(false) => {}
+        Ok(true) => reclaim(),
+        // The thread ends.
+        Err(_) => settle(&mut memory.collect()),
+    }
+}
+
+/// Frees all memory that nobody can see any more.
+#[cold]
+#[inline(never)]
+fn reclaim() {
+    let is_further_out = LOCAL.try_with(|local| local.frees.replace(true));
+    if is_further_out == Ok(true) {
+        return;
+    }
+    // Drops do not unwind out of `free`, and are not suspended: this thread comes back here.
+    loop {
+        let mut retired = LOCAL.try_with(|local| local.retired.take()).unwrap_or_default();
+        settle(&mut retired);
+        let more = LOCAL.try_with(|local| !local.retired.borrow().is_empty());
+        if more != Ok(true) {
+            break;
+        }
+    }
+    let _ = LOCAL.try_with(|local| local.frees.set(false));
+}
+
+/// Frees what can be freed of this and of the limbo; the rest goes to the limbo, and each attempt
+/// that may see some of that is noted.
+fn settle(retired: &mut Vec<Retired>) {
+    let oldest = oldest(0);
+    let mut free = Vec::new();
+    sort_out(retired, oldest, &mut free);
+    let mut limbo = limbo();
+    if !retired.is_empty() || !limbo.is_empty() {
+        limbo.append(retired);
+        // Under the lock: whoever is noted finds the memory there.
+        let last = limbo.iter().map(|memory| memory.stamp).max().unwrap_or(0);
+        let oldest = self::oldest(last);
+        sort_out(&mut limbo, oldest, &mut free);
+    }
+    drop(limbo);
+    for memory in free {
+        // SAFETY: `oldest` has found no attempt that is older than the stamp.
+        unsafe { memory.free() };
+    }
+}
+
+/// The oldest snapshot of the attempts that are under way; those before `stamp` are noted.
+fn oldest(stamp: u64) -> u64 {
+    full_fence();
+    let mut oldest = IDLE / 2;
+    Slot::each(|slot| oldest = oldest.min(slot.noted(stamp)));
+    oldest
+}
+
+fn sort_out(retired: &mut Vec<Retired>, oldest: u64, free: &mut Vec<Retired>) {
+    free.extend(retired.extract_if(.., |memory| memory.stamp <= oldest));
+}

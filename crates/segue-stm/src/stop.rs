@@ -1,0 +1,49 @@
+//! The end of a body before its time.
+//!
+//! Used by bodies, which pass a [`Stop`] on, and by the code that runs them.
+
+use segue_core::Cancelled;
+use std::fmt;
+
+/// Why the body of a transaction stops before its end: made by [`Tx::retry`], by a read or write
+/// that has met a conflict, and by a cancellation. A body passes it on, by `?`.
+#[must_use = "a body passes it on"]
+pub struct Stop(pub(crate) Why);
+
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// The body waits for a change.
+    Retry,
+    /// Another transaction has committed.
+    Conflict,
+    /// The transaction in turn has what this one would write.
+    Held,
+    /// A check of the caller's cancellation, or a wait, has failed.
+    Cancelled(Cancelled),
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Why::Retry => f.write_str("the transaction waits for a change"),
+            Why::Conflict | Why::Held => f.write_str("the transaction begins again after a conflict"),
+            Why::Cancelled(cancelled) => cancelled.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// A check within a body that finds the caller cancelled ends the transaction; so does a wait, which
+/// is refused there.
+impl From<Cancelled> for Stop {
+    fn from(cancelled: Cancelled) -> Self {
+        Self(Why::Cancelled(cancelled))
+    }
+}

@@ -1,0 +1,3 @@
+//! Transactions by their behaviour.
+
+mod bank;
