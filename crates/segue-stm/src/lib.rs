@@ -11,6 +11,7 @@ mod turn;
 mod tx;
 mod var;
 mod version;
+mod waits;
 
 pub use atomically::{atomically, transaction};
 pub use stop::Stop;

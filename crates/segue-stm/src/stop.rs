@@ -2,7 +2,7 @@
 //!
 //! Used by bodies, which pass a [`Stop`] on, and by the code that runs them.
 
-use segue_core::Cancelled;
+use segue_core::{BoxSource, Cancelled};
 use std::fmt;
 
 /// Why the body of a transaction stops before its end: made by [`Tx::retry`], by a read or write
@@ -10,10 +10,11 @@ use std::fmt;
 #[must_use = "a body passes it on"]
 pub struct Stop(pub(crate) Why);
 
-#[derive(Debug)]
 pub(crate) enum Why {
     /// The body waits for a change.
     Retry,
+    /// The body waits for something else than a change.
+    After(BoxSource<'static, ()>),
     /// Another transaction has committed.
     Conflict,
     /// The transaction in turn has what this one would write.
@@ -24,7 +25,7 @@ pub(crate) enum Why {
 
 impl fmt::Debug for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        write!(f, "Stop({self})")
     }
 }
 
@@ -32,6 +33,7 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Why::Retry => f.write_str("the transaction waits for a change"),
+            Why::After(source) => write!(f, "the transaction waits for {}", source.waits_for().what),
             Why::Conflict | Why::Held => f.write_str("the transaction begins again after a conflict"),
             Why::Cancelled(cancelled) => cancelled.fmt(f),
         }

@@ -57,6 +57,7 @@ use crate::turn::Turn;
 use crate::var::TVar;
 use crate::version::{HELD, Head, Holding, LOCKED, Version, Word, pause};
 use segue_core::scheduling::preemption_point_in_no_suspend;
+use segue_core::{Source, Waitable};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -347,6 +348,37 @@ impl<'t> Tx<'t> {
     #[inline]
     pub fn check(&self, condition: bool) -> Result<(), Stop> {
         if condition { Ok(()) } else { self.retry() }
+    }
+
+    /// Waits for `source` in place of a change: the transaction is undone, its caller waits for the
+    /// source, whose value is dropped, and then the body begins again. As if the caller had waited
+    /// before the transaction. For a source that stays ready: the value of a promise, or a lazy
+    /// value that is being computed.
+    ///
+    /// # Errors
+    /// Always: the [`Stop`] that the body is to return.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use segue::stm::{TVar, atomically};
+    /// use segue::sync::Lazy;
+    ///
+    /// static PRICE: Lazy<u32> = Lazy::new(|| 7);
+    /// let total = TVar::new(0);
+    /// atomically(|tx| match PRICE.get() {
+    ///     Some(price) => tx.modify(&total, |total| total + price),
+    ///     None => tx.retry_after(PRICE.force_source()),
+    /// })?;
+    /// assert_eq!(total.get(), 7);
+    /// # Ok::<(), segue::Cancelled>(())
+    /// ```
+    #[cold]
+    pub fn retry_after<R, S>(&self, source: Waitable<S>) -> Result<R, Stop>
+    where
+        S: Source + Send + 'static,
+    {
+        Err(Stop(Why::After(source.map(drop).boxed().into_source())))
     }
 
     /// The result of `first`; if that asks for a [`retry`](Tx::retry), its writes are undone and the

@@ -1,0 +1,268 @@
+//! The wait of a transaction between two attempts: a source that tells, and has no value.
+//!
+//! Used by `attempts.rs`, which looks again afterwards.
+//!
+//! A wait for a change stands in the queue of each variable that was read, under one arm. To join a
+//! queue the waiter sets WAITERS in the variable's word, under the lock of the queue, and then
+//! compares the version; `commit.rs` has the other side. All waiters of a variable are told by the
+//! commit that changes the variable, and each looks again: so a waiter that was told and does not
+//! look need not pass that on.
+//!
+//! A claim through one queue says nothing of the others. So a waiter leaves all of them, the one
+//! that has claimed included, by [`Waiting::leave`].
+#![allow(unsafe_code)] // `Source` is an unsafe trait, and variables are reached by address.
+
+use crate::log::{Log, Read};
+use crate::snapshot::Snapshot;
+use crate::turn::{At, Turn};
+use crate::var::release;
+use crate::version::{Head, LOCKED, Version, WAITERS};
+use segue_core::{BoxSlot, BoxSource, Guard, Node, Operation, Retreat, Source, Trigger, Waiting, WaitsFor};
+use std::panic::Location;
+use std::ptr::{self, NonNull};
+
+/// A wait of the transaction that was called at this place.
+pub(crate) struct Wait {
+    pub(crate) to: To,
+    pub(crate) at: &'static Location<'static>,
+}
+
+/// The object of a wait.
+pub(crate) enum To {
+    /// Nothing: the transaction has not looked, or was cancelled.
+    No,
+    /// See a change of one of these.
+    Change(Vec<Watched>),
+    /// Stand in line for the turn.
+    Line(At),
+    /// Begin after something else.
+    After(BoxSource<'static, ()>),
+}
+
+/// A variable that was read, with a handle, and the number of the version.
+pub(crate) struct Watched {
+    head: NonNull<Head>,
+    number: u64,
+}
+
+// SAFETY: a variable is shared by all threads, and its values are `Send` and `Sync`.
+unsafe impl Send for Watched {}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        release(self.head);
+    }
+}
+
+impl Watched {
+    /// The variables that an attempt has read, each once.
+    ///
+    /// # Safety
+    /// The attempt of the log is under way.
+    pub(crate) unsafe fn all(log: &mut Log) -> Vec<Self> {
+        log.reads.sort_unstable_by_key(|read| read.head);
+        log.reads.dedup_by_key(|read| read.head);
+        let watched = |read: &Read| {
+            // SAFETY: variables and versions of the log are in memory during the attempt.
+            let (head, number) = unsafe { (read.head.as_ref(), Version::number(read.version)) };
+            // Without a handle elsewhere nobody can write.
+            head.try_share().then_some(Self { head: read.head, number })
+        };
+        log.reads.iter().filter_map(watched).collect()
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the handle keeps the variable.
+        unsafe { self.head.as_ref() }
+    }
+
+    fn waiting(&self, at: &'static Location<'static>) -> Waiting<'_, Changed<'_>, (), ()> {
+        self.head().waiters.operation(WaitsFor { what: CHANGE, at }, Changed(self))
+    }
+}
+
+const CHANGE: &str = "a change that a transaction waits for";
+
+/// Waits for a version after the one that was read.
+struct Changed<'a>(&'a Watched);
+
+impl Operation<(), ()> for Changed<'_> {
+    type Output = ();
+
+    fn attempt(&mut self, _queue: &mut Guard<'_, (), ()>) -> Option<()> {
+        // A transaction looks at all that it has read, in another attempt.
+        None
+    }
+
+    /// Called within a snapshot, that of `register`.
+    fn is_ready(&mut self, _queue: &mut Guard<'_, (), ()>) -> bool {
+        let head = self.0.head();
+        // The flag first, then the comparison: see `commit.rs`.
+        let mut word = head.set(WAITERS);
+        if word.has(LOCKED) {
+            word = head.load_unlocked();
+        }
+        // SAFETY: the snapshot has begun before, and the word was not locked.
+        unsafe { Version::number(word.version()) != self.0.number }
+    }
+
+    fn commit(&mut self, _slot: Option<()>) -> Option<()> {
+        None
+    }
+
+    fn give_back(&mut self, _slot: Option<()>, _queue: &mut Guard<'_, (), ()>) -> Option<()> {
+        // All that wait for this variable were told.
+        None
+    }
+}
+
+/// The nodes of a wait. They stay in place, since others reach them.
+#[derive(Default)]
+pub(crate) struct Slots {
+    nodes: Vec<Node<()>>,
+    other: BoxSlot<'static>,
+}
+
+/// Calls `$f` on the source and the slot of each part of a wait.
+macro_rules! each {
+    ($wait:ident, $slot:ident, |$source:ident, $node:ident| $f:expr) => {
+        match &mut $wait.to {
+            To::No => {}
+            To::Change(watched) => {
+                for (watched, $node) in watched.iter().zip(&mut $slot.nodes) {
+                    let mut $source = watched.waiting($wait.at);
+                    $f;
+                }
+            }
+            To::Line(line) => {
+                for $node in &mut $slot.nodes {
+                    let mut $source = line.waiting($wait.at);
+                    $f;
+                }
+            }
+            To::After($source) => {
+                let $node = &mut $slot.other;
+                $f;
+            }
+        }
+    };
+}
+
+/// Leaves the queues of all variables.
+///
+/// # Safety
+/// The trigger was taken through one of the nodes, and the resume that is owed for that has come.
+unsafe fn leave(watched: &[Watched], slot: &mut Slots, at: &'static Location<'static>) {
+    for (watched, node) in watched.iter().zip(&mut slot.nodes) {
+        // SAFETY: as the caller promises.
+        unsafe { watched.waiting(at).leave(node) };
+    }
+}
+
+// SAFETY: others reach the nodes in the queues, from their registration until they have left, or
+// until the resume that is owed for a claim; each step is that of a source that keeps the contract,
+// on its own part of the slot. Those of a change have one arm for several queues: after a claim
+// through one of these all leave, by `leave`, which allows for that. The nodes are in a box, and the
+// variables have handles, from the look in vain to the next look, which makes another wait. The end
+// of the snapshot of a registration may free values, whose drops are foreign code: behind
+// `no_suspend`, and their panics go no further.
+unsafe impl Source for Wait {
+    type Output = Option<Turn>;
+    type Slot = Slots;
+
+    fn waits_for(&self) -> WaitsFor {
+        match &self.to {
+            To::Line(_) => WaitsFor { what: "its turn among transactions", at: self.at },
+            To::After(source) => source.waits_for(),
+            _ => WaitsFor { what: CHANGE, at: self.at },
+        }
+    }
+
+    fn arms(&self) -> usize {
+        if let To::After(source) = &self.to { source.arms() } else { 1 }
+    }
+
+    fn address(&self, least: usize) -> Option<usize> {
+        match &self.to {
+            To::No => None,
+            To::Change(watched) => {
+                let addresses = watched.iter().map(|watched| ptr::from_ref(&watched.head().waiters).addr());
+                addresses.filter(|address| *address >= least).min()
+            }
+            To::Line(line) => line.waiting(self.at).address(least),
+            To::After(source) => source.address(least),
+        }
+    }
+
+    /// For a change the transaction looks itself, in an attempt.
+    fn attempt(&mut self) -> Option<Option<Turn>> {
+        if let To::After(source) = &mut self.to { source.attempt().map(|()| None) } else { None }
+    }
+
+    unsafe fn prepare(&mut self, slot: &mut Slots) {
+        let nodes = match &mut self.to {
+            To::No => 0,
+            To::Change(watched) => watched.len(),
+            To::Line(_) => 1,
+            To::After(source) => {
+                // SAFETY: as the caller promises.
+                unsafe { source.prepare(&mut slot.other) };
+                0
+            }
+        };
+        slot.nodes.resize_with(nodes, Node::default);
+    }
+
+    unsafe fn register(&mut self, slot: &mut Slots, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
+        let _snapshot = Snapshot::begin();
+        // SAFETY: as the caller promises.
+        each!(self, slot, |source, node| unsafe { source.register(node, trigger, arm)? });
+        Ok(())
+    }
+
+    unsafe fn register_at(
+        &mut self,
+        address: usize,
+        slot: &mut Slots,
+        trigger: &Trigger,
+        arm: usize,
+    ) -> Result<(), Retreat> {
+        let _snapshot = Snapshot::begin();
+        // SAFETY: as the caller promises.
+        each!(self, slot, |source, node| unsafe { source.register_at(address, node, trigger, arm)? });
+        Ok(())
+    }
+
+    unsafe fn withdraw(&mut self, slot: &mut Slots) {
+        // SAFETY: as the caller promises.
+        each!(self, slot, |source, node| unsafe { source.withdraw(node) });
+    }
+
+    unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Option<Turn>> {
+        match &mut self.to {
+            To::Line(line) => {
+                // SAFETY: as the caller promises: the line has this one node.
+                let _: Option<()> = unsafe { line.waiting(self.at).commit(&mut slot.nodes[0], arm) };
+                return Some(line.served());
+            }
+            // SAFETY: as the caller promises.
+            To::After(source) => unsafe { source.commit(&mut slot.other, arm) }?,
+            // SAFETY: as the caller promises.
+            To::Change(watched) => unsafe { leave(watched, slot, self.at) },
+            To::No => {}
+        }
+        Some(None)
+    }
+
+    unsafe fn give_back(&mut self, slot: &mut Slots, arm: usize) {
+        match &mut self.to {
+            // SAFETY: as the caller promises: the line has this one node.
+            To::Line(line) => unsafe { line.waiting(self.at).give_back(&mut slot.nodes[0], arm) },
+            // SAFETY: as the caller promises.
+            To::After(source) => unsafe { source.give_back(&mut slot.other, arm) },
+            // SAFETY: as the caller promises.
+            To::Change(watched) => unsafe { leave(watched, slot, self.at) },
+            To::No => {}
+        }
+    }
+}
