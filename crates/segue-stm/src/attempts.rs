@@ -24,6 +24,7 @@
 use crate::commit::tell;
 use crate::log::Log;
 use crate::open;
+use crate::profile::Recovery;
 use crate::stop::{Stop, Why};
 use crate::turn::{At, Turn};
 use crate::tx::Tx;
@@ -57,6 +58,8 @@ pub(crate) struct Attempts<F> {
     /// Whether it has written in an attempt that was in the past.
     writes: bool,
     turn: Option<Turn>,
+    /// The last conflict, while somebody profiles.
+    recovery: Option<Recovery>,
     wait: Wait,
 }
 
@@ -112,7 +115,7 @@ impl<F> Attempts<F> {
     #[track_caller]
     pub(crate) fn new(body: F, used_as: Use) -> Self {
         let wait = Wait { to: To::No, at: Location::caller() };
-        Self { body, used_as, conflicts: 0, writes: false, turn: None, wait }
+        Self { body, used_as, conflicts: 0, writes: false, turn: None, recovery: None, wait }
     }
 
     fn attempt_once<R>(&mut self) -> End<R>
@@ -130,6 +133,7 @@ impl<F> Attempts<F> {
                 attempt.number = committed.number;
                 drop(attempt);
                 self.turn = None;
+                self.recovery = None;
                 tell(committed.told);
                 End::Done(value)
             }
@@ -140,6 +144,7 @@ impl<F> Attempts<F> {
                 drop(attempt);
                 self.turn = None;
                 self.conflicts = 0;
+                self.recovery = None;
                 if watched.is_empty() {
                     return End::Failed(Cancelled::with_reason(
                         "a transaction retries and has read no variable that anybody could change",
@@ -147,12 +152,20 @@ impl<F> Attempts<F> {
                 }
                 End::Wait(To::Change(watched))
             }
-            Err(Why::Conflict) => {
+            Err(Why::Conflict(blame)) => {
+                // SAFETY: the attempt is under way.
+                self.recovery = unsafe { Recovery::begin(&blame) };
                 self.writes |= tx.is_past();
                 self.conflicts += 1;
                 End::Again
             }
-            Err(Why::Held) => End::Wait(To::Line(At::End)),
+            // A stop of another transaction.
+            Err(Why::Stopped) => End::Again,
+            Err(Why::Held(blame)) => {
+                // SAFETY: the attempt is under way.
+                self.recovery = unsafe { Recovery::begin(&blame) };
+                End::Wait(To::Line(At::End))
+            }
             Err(Why::After(source)) => {
                 drop(attempt);
                 self.turn = None;

@@ -31,7 +31,7 @@
 //! | the publication, or the unlock in vain | the lock of the next committer | the waiters' flag |
 #![allow(unsafe_code)] // Variables are reached by address.
 
-use crate::log::{Log, Write};
+use crate::log::{Log, Read, Write};
 use crate::snapshot::advance_clock;
 use crate::stop::Why;
 use crate::tx::Tx;
@@ -64,9 +64,12 @@ impl Tx<'_> {
             lock(&mut log.writes)?;
         }
         let number = advance_clock();
-        if !self.has_turn() && number != self.number() + 1 && !is_valid(log) {
+        if !self.has_turn()
+            && number != self.number() + 1
+            && let Some(changed) = first_changed(log)
+        {
             unlock(&log.writes);
-            return Err(Why::Conflict);
+            return Err(Why::Conflict(changed.blame()));
         }
         let told = publish(&log.writes, number);
         Ok(Committed { number: Some(number), told })
@@ -85,12 +88,12 @@ fn lock(writes: &mut [Write]) -> Result<(), Why> {
                 Ok(word) => break word.version(),
                 Err(word) if word.has(HELD) => {
                     unlock(&writes[..at]);
-                    return Err(Why::Held);
+                    return Err(Why::Held(writes[at].blame()));
                 }
                 Err(_) if spins < PATIENCE => pause(&mut spins),
                 Err(_) => {
                     unlock(&writes[..at]);
-                    return Err(Why::Conflict);
+                    return Err(Why::Conflict(writes[at].blame()));
                 }
             }
         };
@@ -114,13 +117,13 @@ fn unlock(writes: &[Write]) {
     }
 }
 
-/// Whether all that was read is still current, and will be until the publication.
-fn is_valid(log: &Log) -> bool {
+/// The first read that is not current any more. The others are, and will be until the publication.
+fn first_changed(log: &Log) -> Option<&Read> {
     let is_own = |head| log.writes.binary_search_by_key(&head, |write| write.head).is_ok();
-    log.reads.iter().all(|read| {
+    log.reads.iter().find(|read| {
         // SAFETY: as in `lock`.
         let word = unsafe { read.head.as_ref() }.load();
-        word.version() == read.version && (!word.has(LOCKED) || is_own(read.head))
+        word.version() != read.version || (word.has(LOCKED) && !is_own(read.head))
     })
 }
 
@@ -157,7 +160,7 @@ pub(crate) fn write_blindly(write: &mut Write) -> Option<Committed> {
     loop {
         match lock(writes) {
             Ok(()) => break,
-            Err(Why::Held) => return None,
+            Err(Why::Held(_)) => return None,
             Err(_) => {}
         }
     }

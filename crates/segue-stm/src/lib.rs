@@ -5,6 +5,7 @@ mod attempts;
 mod commit;
 mod log;
 mod open;
+mod profile;
 mod snapshot;
 mod stop;
 mod turn;
@@ -14,6 +15,7 @@ mod version;
 mod waits;
 
 pub use atomically::{atomically, transaction};
+pub use profile::{Conflict, Profile};
 pub use stop::Stop;
 pub use tx::Tx;
 pub use var::TVar;

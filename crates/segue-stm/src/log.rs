@@ -8,6 +8,7 @@
 #![allow(unsafe_code)] // Versions are reached by address.
 
 use crate::snapshot::{Retired, retire};
+use crate::stop::Blame;
 use crate::version::{Head, Kind, Version};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,6 +23,12 @@ pub(crate) struct Read {
     pub(crate) site: &'static Location<'static>,
 }
 
+impl Read {
+    pub(crate) fn blame(&self) -> Blame {
+        Blame { head: self.head, seen: Some(self.version), site: self.site }
+    }
+}
+
 /// A variable and the version that is to be published there.
 pub(crate) struct Write {
     pub(crate) head: NonNull<Head>,
@@ -29,6 +36,13 @@ pub(crate) struct Write {
     pub(crate) kind: &'static Kind,
     /// The version that is replaced, once the variable is locked.
     pub(crate) before: Option<NonNull<Version>>,
+}
+
+impl Write {
+    pub(crate) fn blame(&self) -> Blame {
+        // SAFETY: the version is this attempt's own, which has not published it.
+        Blame { head: self.head, seen: None, site: unsafe { self.new.as_ref() }.site }
+    }
 }
 
 /// A write that was replaced by a later one.

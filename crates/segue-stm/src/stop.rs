@@ -2,8 +2,11 @@
 //!
 //! Used by bodies, which pass a [`Stop`] on, and by the code that runs them.
 
+use crate::version::{Head, Version};
 use segue_core::{BoxSource, Cancelled};
 use std::fmt;
+use std::panic::Location;
+use std::ptr::NonNull;
 
 /// Why the body of a transaction stops before its end: made by [`Tx::retry`], by a read or write
 /// that has met a conflict, and by a cancellation. A body passes it on, by `?`.
@@ -15,12 +18,23 @@ pub(crate) enum Why {
     Retry,
     /// The body waits for something else than a change.
     After(BoxSource<'static, ()>),
-    /// Another transaction has committed.
-    Conflict,
+    /// A read or write has failed; the attempt knows why.
+    Stopped,
+    /// Another transaction has committed, or is about to.
+    Conflict(Blame),
     /// The transaction in turn has what this one would write.
-    Held,
+    Held(Blame),
     /// A check of the caller's cancellation, or a wait, has failed.
     Cancelled(Cancelled),
+}
+
+/// The use of a variable that has met a conflict.
+#[derive(Clone, Copy)]
+pub(crate) struct Blame {
+    pub(crate) head: NonNull<Head>,
+    /// The version that was read.
+    pub(crate) seen: Option<NonNull<Version>>,
+    pub(crate) site: &'static Location<'static>,
 }
 
 impl fmt::Debug for Stop {
@@ -34,7 +48,9 @@ impl fmt::Display for Stop {
         match &self.0 {
             Why::Retry => f.write_str("the transaction waits for a change"),
             Why::After(source) => write!(f, "the transaction waits for {}", source.waits_for().what),
-            Why::Conflict | Why::Held => f.write_str("the transaction begins again after a conflict"),
+            Why::Stopped | Why::Conflict(_) | Why::Held(_) => {
+                f.write_str("the transaction begins again after a conflict")
+            }
             Why::Cancelled(cancelled) => cancelled.fmt(f),
         }
     }

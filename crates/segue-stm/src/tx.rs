@@ -50,9 +50,9 @@
 //! variable, or by another thread that outlives the body.
 #![allow(unsafe_code)] // Versions are reached by address.
 
-use crate::log::{Log, Mark};
+use crate::log::{Log, Mark, Read};
 use crate::snapshot::{Snapshot, clock};
-use crate::stop::{Stop, Why};
+use crate::stop::{Blame, Stop, Why};
 use crate::turn::Turn;
 use crate::var::TVar;
 use crate::version::{HELD, Head, Holding, LOCKED, Version, Word, pause};
@@ -95,6 +95,8 @@ pub struct Tx<'t> {
     mode: Cell<Mode>,
     /// Whether an earlier attempt has written in vain, in the past.
     writes: bool,
+    /// The read that has put it into the past.
+    past: Cell<Option<Blame>>,
     /// How many reads were looked at again.
     looked_at: Cell<usize>,
     /// Variables that the transaction in turn has read and not written.
@@ -115,6 +117,7 @@ impl<'t> Tx<'t> {
             log: RefCell::new(log),
             mode: Cell::new(if turn.is_some() { Mode::Turn } else { Mode::Now }),
             writes,
+            past: Cell::new(None),
             looked_at: Cell::new(0),
             held: RefCell::new(Vec::new()),
             stopped: Cell::new(None),
@@ -189,7 +192,7 @@ impl<'t> Tx<'t> {
         site: &'static Location<'static>,
     ) -> Result<NonNull<Version>, Stop> {
         if self.is_stopped() {
-            return Err(Stop(Why::Conflict));
+            return Err(Stop(Why::Stopped));
         }
         // SAFETY: the handle keeps the variable.
         let variable = unsafe { head.as_ref() };
@@ -208,12 +211,11 @@ impl<'t> Tx<'t> {
                 return Ok(version);
             }
             if self.mode.get() == Mode::Now {
-                if self.extend(log) {
-                    continue;
-                }
+                let Err(changed) = self.extend(log, Blame { head, seen: None, site }) else { continue };
                 if self.writes || !log.writes.is_empty() {
-                    return Err(self.stop(Why::Conflict));
+                    return Err(self.stop(Why::Conflict(changed)));
                 }
+                self.past.set(Some(changed));
                 self.mode.set(Mode::Past);
             }
             // SAFETY: as above; the number is the snapshot's.
@@ -222,22 +224,26 @@ impl<'t> Tx<'t> {
     }
 
     /// Moves the snapshot to now, if all that was read is still current.
-    fn extend(&self, log: &Log) -> bool {
+    ///
+    /// # Errors
+    /// A read that is not; or the present one, after too many looks.
+    fn extend(&self, log: &Log, reads: Blame) -> Result<(), Blame> {
         // An attempt that has to stay in the present looks as often as need be.
         let looked_at = self.looked_at.get() + log.reads.len();
         if looked_at > 4 * log.reads.len() + 256 && !self.writes && log.writes.is_empty() {
-            return false;
+            return Err(reads);
         }
         self.looked_at.set(looked_at);
         let now = clock();
-        let is_current = log.reads.iter().all(|read| {
+        let is_changed = |read: &&Read| {
             // SAFETY: a variable of the log is in memory.
-            unsafe { read.head.as_ref() }.load_unlocked().version() == read.version
-        });
-        if is_current {
-            self.snapshot.number.set(now);
+            unsafe { read.head.as_ref() }.load_unlocked().version() != read.version
+        };
+        if let Some(changed) = log.reads.iter().find(is_changed) {
+            return Err(changed.blame());
         }
-        is_current
+        self.snapshot.number.set(now);
+        Ok(())
     }
 
     /// Holds a variable, in turn, and answers its version.
@@ -283,7 +289,7 @@ impl<'t> Tx<'t> {
         let head = NonNull::from(var.head());
         match self.mode.get() {
             Mode::Now => {}
-            Mode::Past => return Err(self.stop(Why::Conflict)),
+            Mode::Past => return Err(self.stop(Why::Conflict(self.past.get().expect("it is in the past")))),
             Mode::Turn => _ = self.hold(head),
         }
         let new = Holding::make(value, Location::caller());
@@ -460,7 +466,7 @@ impl<'t> Tx<'t> {
     #[cold]
     pub(crate) fn stop(&self, why: Why) -> Stop {
         self.stopped.set(Some(why));
-        Stop(Why::Conflict)
+        Stop(Why::Stopped)
     }
 
     fn is_stopped(&self) -> bool {

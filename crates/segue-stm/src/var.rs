@@ -58,7 +58,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
         Self::make(value, None, Self::KIND)
     }
 
-    /// As [`new`](TVar::new), with a name for the [profile](crate::profile) of conflicts. The
+    /// As [`new`](TVar::new), with a name for the [profile](crate::Profile) of conflicts. The
     /// profile says of such a variable, whose values can be compared, whether the value really
     /// differed.
     ///
