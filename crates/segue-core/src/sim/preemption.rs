@@ -69,8 +69,8 @@ fn at_point() {
 }
 
 /// A [`preemption_point`] inside of [`no_suspend`](crate::no_suspend), by the code that has called
-/// that: for code whose caller is not to wait, and which others may interrupt all the same, such as
-/// the body of a transaction.
+/// that: for code that is not to wait, and that others may interrupt all the same, such as the body
+/// of a transaction.
 ///
 /// # Cancellation
 /// *No effect*: a point does not look.
