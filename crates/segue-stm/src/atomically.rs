@@ -1,6 +1,6 @@
 //! Transactions, as users run them.
 //!
-//! Used by everybody who has something to change in one step; `attempts.rs` has the steps.
+//! Used by all users with something to change in one step; `attempts.rs` has the steps.
 #![allow(unsafe_code)] // A log is retired.
 
 use crate::attempts::{Attempts, Use, stopped};
@@ -17,13 +17,13 @@ use std::panic::Location;
 use std::ptr::NonNull;
 
 /// The result of `body`, which takes place at one instant, or not at all. Without a conflict the
-/// body runs once; after one, and after each [`retry`](Tx::retry), again. So the body has no effects
-/// but those of its [`Tx`], and its captured variables are not changed (it is an `Fn`).
+/// body runs once; after one, and after each [`retry`](Tx::retry), again. So the body has no
+/// effects but those of its [`Tx`], and its captured variables are not changed (it is an `Fn`).
 ///
-/// What the body reads is of one instant, also in an attempt that will begin again. A body does not
-/// wait: a fiber's wait in it is refused, and what waits for a change returns `retry`. A transaction
-/// inside of the body is a part of the one around. A panic of the body leaves no trace of the
-/// transaction.
+/// All that the body reads is of one instant, also in an attempt that will begin again. A body does
+/// not wait: a fiber's wait there is refused, and a body that waits for a change returns `retry`. A
+/// transaction inside of the body is a part of the one around. A panic of the body leaves no trace
+/// of the transaction.
 ///
 /// Transactions that only read never begin again, and disturb nobody. One that has had 16 conflicts
 /// gets its turn: then all others give way. A transaction that has read nothing, and retries, would

@@ -79,7 +79,7 @@ thread_local! {
 /// How many entries a log keeps room for between attempts.
 const KEPT: usize = 4096;
 
-/// An attempt, whose drop leaves nothing behind but the commit.
+/// An attempt: its drop leaves nothing behind but the commit.
 struct Attempt {
     /// `None` in the drop.
     tx: Option<Tx<'static>>,

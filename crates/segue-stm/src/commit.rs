@@ -12,11 +12,11 @@
 //!    locked. Without a commit since the snapshot this is known.
 //! 4. **Publish** each new version, which unlocks; and find which variables are waited for.
 //!
-//! Who waits is told after all locks are released and the attempt has ended, since to resume a task
+//! Waiters are told after all locks are released and the attempt has ended, since to resume a task
 //! is to call foreign code.
 //!
-//! **The race to fear**: two transactions read what the other writes. Each locks before it
-//! validates, so at least one finds the lock of the other, or its new version.
+//! **The race to fear**: two transactions read the variables that the other writes. Each locks
+//! before it validates, so at least one finds the lock of the other, or its new version.
 //!
 //! **A wake-up that is lost** would be one of a waiter that registers meanwhile. A waiter sets
 //! WAITERS in the word and then compares the version; the publication exchanges that word. So
@@ -102,17 +102,17 @@ fn lock(writes: &mut [Write]) -> Result<(), Why> {
     Ok(())
 }
 
-/// Locks what this transaction, in turn, holds: nobody else can.
+/// Locks variables that this transaction, in turn, holds: nobody else can.
 fn lock_held(writes: &mut [Write]) {
     for write in writes {
-        // SAFETY: as in `lock`.
+        // SAFETY: as in `lock`, the variable is in memory.
         write.before = Some(unsafe { write.head.as_ref() }.set(LOCKED).version());
     }
 }
 
 fn unlock(writes: &[Write]) {
     for write in writes {
-        // SAFETY: as in `lock`.
+        // SAFETY: as in `lock`, the variable is in memory.
         unsafe { write.head.as_ref() }.clear(LOCKED);
     }
 }
@@ -127,16 +127,16 @@ fn first_changed(log: &Log) -> Option<&Read> {
     })
 }
 
-/// Publishes what is locked, and answers the variables that somebody waits for.
+/// Publishes the writes, which are locked, and answers the variables that somebody waits for.
 fn publish(writes: &[Write], number: u64) -> Vec<NonNull<Head>> {
     let mut told = Vec::new();
     for write in writes {
-        // SAFETY: as in `lock`.
+        // SAFETY: as in `lock`, the variable is in memory.
         let variable = unsafe { write.head.as_ref() };
         let before = write.before.expect("it was locked");
         // SAFETY: the variable is locked, by this; the log has the one address of the new version.
         let is_waited_for = unsafe { variable.publish(write.new, number, before) };
-        // Without a handle there is no waiter, who would have one.
+        // Without a handle there is no waiter, which would have one.
         if is_waited_for && variable.try_share() {
             told.push(write.head);
         }

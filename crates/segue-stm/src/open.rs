@@ -30,8 +30,8 @@ pub(crate) fn with_outer<R>(f: impl FnOnce(&Tx<'static>) -> R) -> Option<R> {
         return None;
     }
     let attempt = find(first)?;
-    // SAFETY: the attempt is that of the body which calls this, and so stays until `f` has returned.
-    // Its lifetime is the body's choice: `f` hands the attempt on to code that takes any.
+    // SAFETY: the attempt is that of the body which calls this, and so stays until `f` has
+    // returned. Its lifetime is the body's choice: `f` hands the attempt on to code that takes any.
     Some(f(unsafe { attempt.as_ref() }))
 }
 

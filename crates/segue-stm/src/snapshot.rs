@@ -13,34 +13,34 @@
 //! memory is freed as soon as no slot has an older number: the numbers that make a transaction
 //! consistent are the epochs of the reclamation.
 //!
-//! Two things follow, for which an epoch scheme has no promise. An attempt reads old versions for as
-//! long as it runs, since all that were replaced after its beginning are kept for it (`version.rs`).
-//! And the last attempt that could see some memory frees that at its end: there is a bound, and no
-//! thread has to come by later.
+//! Two things follow, for which an epoch scheme has no promise. An attempt reads old versions for
+//! as long as it runs, since all that were replaced after its beginning are kept for it
+//! (`version.rs`). And the last attempt that could see some memory frees that at its end: there is
+//! a bound, and no thread has to come by later.
 //!
 //! # States of a slot
 //!
 //! ```text
 //!   IDLE --begin: the attempt----> number --end: the attempt------------------> IDLE
 //!                                    |                                           ^
-//!                                    '--note: who retires--> number, noted --end-+--> the attempt reclaims
+//!                                    '--note: a retirer---> number, noted --end-+--> the attempt reclaims
 //! ```
 //!
-//! A slot belongs to one attempt at a time. Threads keep one for their next attempt; slots are never
-//! freed, so that anybody may look at all of them.
+//! A slot belongs to one attempt at a time. Threads keep one for their next attempt; slots are
+//! never freed, so that anybody may look at all of them.
 //!
-//! Retired memory lies with its thread at first. What an attempt may still see goes to a list for
-//! all, the *limbo*, and its slot is noted, in this order and under the lock of the limbo. The end
-//! of a noted attempt reclaims. **When idle** (no attempt is under way) the limbo is empty.
+//! Retired memory lies with its thread at first. Memory that an attempt may still see goes to a
+//! list for all, the *limbo*, and its slot is noted, in this order and under the lock of the limbo.
+//! The end of a noted attempt reclaims. **When idle** (no attempt is under way) the limbo is empty.
 //!
 //! **The races to fear**:
 //!
 //! - An attempt publishes its number while somebody looks for active ones. The attempt writes the
-//!   slot (W) and then reads the clock (R); whoever retires has advanced the clock (A) and then
-//!   reads the slots (L). All four are sequentially consistent: if L misses W, then R sees A. So the
-//!   attempt has a snapshot at which the memory is out of use, and does not reach it.
+//!   slot (W) and then reads the clock (R); the retirer has advanced the clock (A) and then
+//!   reads the slots (L). All four are sequentially consistent: if L misses W, then R sees A.
+//!   So the attempt has a snapshot at which the memory is out of use, and does not reach it.
 //! - An attempt ends while it is being noted. Both are exchanges of the slot: either the end sees
-//!   the note, or the note fails, and who retires looks again.
+//!   the note, or the note fails, and the retirer looks again.
 //!
 //! # Orderings
 //!
@@ -49,8 +49,8 @@
 //! | the clock's advance by a commit, behind its locks | the load at the beginning of an attempt | the locks of that commit: see `commit.rs` |
 //! | the slot's exchange at the end of an attempt | the load of the slot before memory is freed | the attempt's last look at that memory |
 //!
-//! The table of snapshots in place of epochs is after the multi-version STMs (Multiverse, 2026), the
-//! note after Hyaline, in which the last reader frees.
+//! The table of snapshots in place of epochs is after the multi-version STMs (Multiverse, 2026),
+//! the note after Hyaline, in which the last reader frees.
 #![allow(unsafe_code)] // Memory is freed by address.
 
 use crate::version::{Head, Kind, Version};
@@ -111,7 +111,7 @@ fn world() -> &'static World {
 // SAFETY: a slot's fields are atomic, or written before the slot is linked; retired memory may be
 // freed by any thread.
 unsafe impl Send for World {}
-// SAFETY: as above.
+// SAFETY: as above, and the limbo has a lock.
 unsafe impl Sync for World {}
 
 /// Loom knows sequential consistency of fences alone; elsewhere the accesses have it.
@@ -153,8 +153,8 @@ impl Snapshot {
         Self { slot, number: Cell::new(clock()) }
     }
 
-    /// Ends the attempt. What it alone could see is freed by the next call of [`reclaim`], which
-    /// this asks for by its answer.
+    /// Ends the attempt. Memory that this attempt alone could see is freed by the next call of
+    /// [`reclaim`], which this asks for by its answer.
     #[inline]
     #[must_use]
     fn close(&mut self) -> bool {
@@ -214,7 +214,7 @@ impl Slot {
     /// Calls `f` with each slot.
     fn each(mut f: impl FnMut(&Self)) {
         let mut at = world().slots.load(Ordering::SeqCst);
-        // SAFETY: as in `take`.
+        // SAFETY: slots are never freed, as in `take`.
         while let Some(slot) = unsafe { at.as_ref() } {
             f(slot);
             at = slot.next.cast_mut();
@@ -267,7 +267,8 @@ impl Retired {
     /// The last handle has gone, and with that this call.
     #[cold]
     pub(crate) unsafe fn head(head: NonNull<Head>) -> Self {
-        // Attempts that begin from now on have this snapshot, and reach only what has handles.
+        // Attempts that begin from now on have this snapshot, and reach only variables with
+        // handles.
         Self { stamp: advance_clock(), what: Memory::Head(head) }
     }
 
@@ -284,7 +285,7 @@ impl Retired {
     /// # Safety
     /// No attempt with a snapshot before the stamp is under way.
     unsafe fn free(self) {
-        // SAFETY: as the caller promises, and whoever has retired it.
+        // SAFETY: as the caller promises, and the code that has retired this.
         let free = || unsafe {
             match self.what {
                 Memory::Version(version, kind) => (kind.free)(version),
@@ -305,8 +306,8 @@ impl Retired {
 struct Local {
     slot: Cell<Option<&'static Slot>>,
     retired: RefCell<Vec<Retired>>,
-    /// Whether this thread frees, further out: what a drop retires is freed there, and a long list
-    /// of variables needs no long stack.
+    /// Whether this thread frees, further out: the memory that a drop retires is freed there, and a
+    /// long list of variables needs no long stack.
     frees: Cell<bool>,
 }
 
@@ -339,8 +340,8 @@ fn limbo() -> MutexGuard<'static, Vec<Retired>> {
     world().limbo.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes memory out of use, and frees what nobody can see any more: at once if a drop is to run,
-/// else from time to time. Not to be called within an attempt.
+/// Takes memory out of use, and frees all that nobody can see any more: at once if a drop is to
+/// run, else from time to time. Not to be called within an attempt.
 #[inline]
 pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
     let mut memory = memory.into_iter();
@@ -378,8 +379,8 @@ fn reclaim() {
     let _ = LOCAL.try_with(|local| local.frees.set(false));
 }
 
-/// Frees what can be freed of this and of the limbo; the rest goes to the limbo, and each attempt
-/// that may see some of that is noted.
+/// Frees all that can be freed of this and of the limbo; the rest goes to the limbo, and each
+/// attempt that may see some of that is noted.
 fn settle(retired: &mut Vec<Retired>) {
     let oldest = oldest(0);
     let mut free = Vec::new();
@@ -387,7 +388,7 @@ fn settle(retired: &mut Vec<Retired>) {
     let mut limbo = limbo();
     if !retired.is_empty() || !limbo.is_empty() {
         limbo.append(retired);
-        // Under the lock: whoever is noted finds the memory there.
+        // Under the lock: an attempt that is noted finds the memory there.
         let last = limbo.iter().map(|memory| memory.stamp).max().unwrap_or(0);
         let oldest = self::oldest(last);
         sort_out(&mut limbo, oldest, &mut free);

@@ -58,8 +58,8 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// A check within a body that finds the caller cancelled ends the transaction; so does a wait, which
-/// is refused there.
+/// A check within a body that finds the caller cancelled ends the transaction; so does a wait,
+/// which is refused there.
 impl From<Cancelled> for Stop {
     fn from(cancelled: Cancelled) -> Self {
         Self(Why::Cancelled(cancelled))

@@ -5,9 +5,9 @@
 //!
 //! A transaction that has lost sixteen times waits for the turn, of which there is one. The holder
 //! *holds* each variable when it first reads or writes it: nobody else can lock a variable that is
-//! held, so the holder's reads stay current and its commit can't fail. Others read what is held, and
-//! commit beside the holder where they write none of that. A committer that finds a variable of its
-//! own held gives up, and waits for the end of the turn.
+//! held, so the holder's reads stay current and its commit can't fail. Others read what is held,
+//! and commit beside the holder where they write none of that. A committer that finds a variable of
+//! its own held gives up, and waits for the end of the turn.
 //!
 //! The holder waits for nobody but for a committer in the few instructions of a commit; committers
 //! lock in passing and wait for nobody while they have a lock. So the holder ends.

@@ -21,9 +21,9 @@
 //!   nothing was written, the attempt goes on in the *past*: it reads the versions as of its
 //!   snapshot, and can't write any more. If it has written, it begins again.
 //!
-//! To extend costs a look at all that was read. So the looks of an attempt are bounded by a multiple
-//! of its reads, and then it goes on in the past: a read of n variables takes a multiple of n steps,
-//! however busy the writers are.
+//! To extend costs a look at all that was read. So the looks of an attempt are bounded by a
+//! multiple of its reads, and then it goes on in the past: a read of n variables takes a multiple
+//! of n steps, however busy the writers are.
 //!
 //! # States of an attempt
 //!
@@ -32,7 +32,7 @@
 //!    |                                                                           |
 //!    |--commit: `commit.rs`                                                      |--end: it has read, and that is all
 //!    |--begins again: a conflict                                                 |--begins again: a write, a retry
-//!    '--retry: waits for a change of what it has read
+//!    '--retry: waits for a change of a variable that was read
 //!
 //!   TURN: all that it reads or writes is held, `turn.rs`; begins for `retry` alone again
 //! ```
@@ -42,8 +42,9 @@
 //!
 //! # Why variables stay in memory
 //!
-//! The log has addresses of variables whose handles the body may drop meanwhile. A variable without
-//! a handle is retired as a version is (`snapshot.rs`): after the attempts that were under way.
+//! The log has addresses of variables of which the body may drop the handles meanwhile. A variable
+//! without a handle is retired as a version is (`snapshot.rs`): after the attempts that were under
+//! way.
 //!
 //! References that a body gets live as long as the attempt: the lifetime `'t` is the body's own,
 //! chosen by `atomically` (the body takes any), so they can't leave by the result, by a captured
@@ -127,7 +128,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// The log, after the attempt, whose snapshot has ended.
+    /// The log, after the attempt and its snapshot.
     pub(crate) fn into_log(self) -> Box<Log> {
         self.log.into_inner()
     }
@@ -139,9 +140,9 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// The value of a variable at the snapshot of this transaction, or as the transaction has written
-    /// it. Neither copied nor counted; the reference lives as long as this attempt, also beyond a
-    /// later write.
+    /// The value of a variable at the snapshot of this transaction, or as the transaction has
+    /// written it. Neither copied nor counted; the reference lives as long as this attempt, also
+    /// beyond a later write.
     ///
     /// # Errors
     /// [`Stop`] if the value has changed since other reads of this transaction, which has written
@@ -203,7 +204,7 @@ impl<'t> Tx<'t> {
         }
         loop {
             let version = variable.load_unlocked().version();
-            // SAFETY: as in `version`.
+            // SAFETY: as in `version`, the word is not locked.
             if unsafe { Version::number(version) } <= self.snapshot.number.get() {
                 if self.mode.get() == Mode::Now {
                     log.read(head, version, site);
@@ -267,7 +268,7 @@ impl<'t> Tx<'t> {
     /// Writes a value, which others see after the commit, and this transaction at once.
     ///
     /// # Errors
-    /// [`Stop`] if others have committed to what this transaction has read: the body begins again.
+    /// [`Stop`] if others have committed to a variable that this has read: the body begins again.
     ///
     /// # Examples
     ///
@@ -421,8 +422,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// A nested transaction: if `f` yields an error, its writes are undone, and those of the rest of
-    /// the transaction stay. Variables that were made meanwhile stay, too; and all that was read
+    /// A nested transaction: if `f` yields an error, its writes are undone, and those of the rest
+    /// of the transaction stay. Variables that were made meanwhile stay, too; and all that was read
     /// counts: a [`Stop`] goes through.
     ///
     /// Around the whole body, this is a transaction that is given up with an error.
@@ -484,8 +485,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Whether all that was read is of an instant that has gone by: to wait for a change is to begin
-    /// again.
+    /// Whether all that was read is of an instant that has gone by: to wait for a change is to
+    /// begin again.
     pub(crate) fn is_past(&self) -> bool {
         self.mode.get() == Mode::Past
     }
@@ -502,7 +503,7 @@ impl<'t> Tx<'t> {
         self.mode.get() == Mode::Turn
     }
 
-    /// Lets go of what the turn holds.
+    /// Lets go of all that the turn holds.
     pub(crate) fn let_go(&self) {
         for head in self.held.take() {
             // SAFETY: a variable that the attempt has met is in memory.

@@ -1,6 +1,6 @@
 //! Variables, as users have them.
 //!
-//! Used by everybody who writes a transaction.
+//! Used by all users, in their transactions.
 #![allow(unsafe_code)] // A handle is an address.
 
 use crate::snapshot::{Retired, Snapshot, retire};
@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-/// A variable that is read and written by transactions: a handle, whose clones are the same
+/// A variable that is read and written by transactions: a handle: its clones are the same
 /// variable.
 ///
 /// A variable is read by [`Tx::read`](crate::Tx::read) and written by
@@ -40,11 +40,11 @@ pub struct TVar<T> {
 }
 
 // SAFETY: a handle shares values between threads, and whichever thread is last drops them: both are
-// what the bounds promise. The head itself is made of atomics and a queue.
+// promised by the bounds. The head itself is made of atomics and a queue.
 unsafe impl<T: Send + Sync> Send for TVar<T> {}
-// SAFETY: as above.
+// SAFETY: as above: a shared handle gives out no more.
 unsafe impl<T: Send + Sync> Sync for TVar<T> {}
-// A value does not change under whoever sees it.
+// A value does not change under an attempt that sees it.
 impl<T: RefUnwindSafe> RefUnwindSafe for TVar<T> {}
 impl<T: RefUnwindSafe> UnwindSafe for TVar<T> {}
 

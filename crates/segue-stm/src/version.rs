@@ -87,13 +87,14 @@ impl Version {
     /// The number of its commit.
     ///
     /// # Safety
-    /// A snapshot has begun before the version was found, in a word that was not LOCKED, and has not
-    /// ended. (Then the version is replaced, if at all, by a commit after the snapshot's number: of
-    /// a commit that has its number already, the snapshot's load of the clock would have brought
-    /// the locks along, and the word would be LOCKED. So the version is kept for the snapshot.)
+    /// A snapshot has begun before the version was found, in a word that was not LOCKED, and has
+    /// not ended. (Then the version is replaced, if at all, by a commit after the snapshot's
+    /// number: of a commit that has its number already, the snapshot's load of the clock would have
+    /// brought the locks along, and the word would be LOCKED. So the version is kept for the
+    /// snapshot.)
     #[inline]
     pub(crate) unsafe fn number(this: NonNull<Self>) -> u64 {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises, the version is kept for a snapshot.
         unsafe { (*this.as_ptr()).number }
     }
 
@@ -151,7 +152,7 @@ unsafe fn free<T>(version: NonNull<Version>) {
 /// # Safety
 /// As for [`Kind::differ`].
 unsafe fn differ<T: PartialEq>(one: NonNull<Version>, other: NonNull<Version>) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller promises, both hold a `T` and are in memory.
     unsafe { Holding::<T>::value(one) != Holding::<T>::value(other) }
 }
 
@@ -311,7 +312,7 @@ impl Head {
     /// kind.
     #[inline]
     pub(crate) unsafe fn publish(&self, new: NonNull<Version>, number: u64, before: NonNull<Version>) -> bool {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises, nobody else knows the new version.
         unsafe {
             (*new.as_ptr()).number = number;
             (*new.as_ptr()).older = before.as_ptr();
