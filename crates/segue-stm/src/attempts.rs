@@ -79,7 +79,7 @@ thread_local! {
 /// How many entries a log keeps room for between attempts.
 const KEPT: usize = 4096;
 
-/// An attempt: its drop leaves nothing behind but the commit.
+/// An attempt. Its drop leaves nothing behind but the commit.
 struct Attempt {
     /// `None` in the drop.
     tx: Option<Tx<'static>>,
@@ -183,7 +183,7 @@ impl<F> Attempts<F> {
         }
     }
 
-    /// A choice whose caller was cancelled ends by that, and not by an output.
+    /// A choice of a cancelled caller ends by the cancellation, and not by an output.
     #[cold]
     fn failed<R>(&mut self, cancelled: Cancelled) -> Option<Result<R, Cancelled>> {
         (self.used_as == Use::Call || !is_cancelled()).then_some(Err(cancelled))

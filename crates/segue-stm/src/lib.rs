@@ -26,10 +26,10 @@
 //! # A body runs more than once
 //!
 //! The body of a transaction runs again after a conflict with another transaction, and after each
-//! wait. Only what it does through its [`Tx`] is undone in between. So a body:
+//! wait. Only its steps through its [`Tx`] are undone in between. So a body:
 //!
 //! * has no other effects: it prints nothing, sends nothing, and starts nothing. Its result says
-//!   what is to be done, and the caller does that after the commit.
+//!   which effects are due, and the caller has these after the commit.
 //! * does not wait, but returns [`retry`](Tx::retry). A fiber that waits in a body, for a lock, a
 //!   message or a file, is refused: its wait fails with an error that says so.
 //! * passes every [`Stop`] on, by `?`. A body that does not is not committed all the same.
@@ -40,9 +40,10 @@
 //!
 //! # A tour
 //!
-//! * [`TVar`] is a variable; [`get`](TVar::get) and [`set`](TVar::set) are transactions of one step.
-//! * [`atomically`] runs a transaction, [`transaction`] makes a source of one: for `.await`, and for
-//!   a choice with channels, sockets and deadlines.
+//! * [`TVar`] is a variable; [`get`](TVar::get) and [`set`](TVar::set) are transactions of one
+//!   step.
+//! * [`atomically`] runs a transaction, [`transaction`] makes a source of one: for `.await`, and
+//!   for a choice with channels, sockets and deadlines.
 //! * [`Tx`] reads and writes. [`retry`](Tx::retry) and [`check`](Tx::check) wait for a change,
 //!   [`or_else`](Tx::or_else) has an alternative, [`retry_after`](Tx::retry_after) waits for
 //!   something else. [`catch`](Tx::catch) is a nested transaction, which an error undoes.

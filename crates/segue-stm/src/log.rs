@@ -1,7 +1,7 @@
 //! The log of an attempt: the versions that it has read, and those that it would publish.
 //!
-//! Used by attempts alone, each of which has one; a thread keeps the log of its last attempt for the
-//! next, with its memory.
+//! Used by attempts alone, each of which has one; a thread keeps the log of its last attempt for
+//! the next, with its memory.
 //!
 //! A version of the attempt stays in memory until the attempt's end, also one that a second write
 //! has replaced or a roll-back has taken out, since the body may have a reference to its value.
@@ -146,7 +146,7 @@ impl Log {
         Mark { writes: self.writes.len(), replaced: self.replaced.len() }
     }
 
-    /// Undoes the writes since the mark. Reads stay: what follows depends on them.
+    /// Undoes the writes since the mark. Reads stay: later steps depend on them.
     pub(crate) fn roll_back(&mut self, mark: Mark) {
         while self.replaced.len() > mark.replaced {
             let Replaced { write, version } = self.replaced.pop().expect("it is longer");
@@ -162,8 +162,8 @@ impl Log {
         }
     }
 
-    /// Empties the log, and retires its versions: those that the commit `number` has replaced, if it
-    /// has come to that, and all that were not published.
+    /// Empties the log, and retires its versions: those that the commit `number` has replaced, if
+    /// it has come to that, and all that were not published.
     ///
     /// # Safety
     /// The attempt has ended, and with `number` all its writes were published by that commit.

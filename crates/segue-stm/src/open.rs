@@ -9,7 +9,7 @@ use segue_core::scheduling::current;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// An attempt whose body runs.
+/// An attempt with a body that runs.
 struct Open {
     /// The fiber of the body; null for a plain thread.
     owner: *const Fiber,

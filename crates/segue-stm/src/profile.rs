@@ -1,8 +1,8 @@
 //! The profile of conflicts: which variable has made transactions begin again, read where, and
 //! written where.
 //!
-//! Used by `attempts.rs`, which records each conflict while somebody profiles, and by users, who
-//! look at the table.
+//! Used by `attempts.rs`, which records each conflict while somebody profiles, and by users, for
+//! the table.
 //!
 //! A transaction without a conflict is not measured at all: a conflict is blamed for the time from
 //! there to the next conflict, or to the end of the transaction. That is the time of an attempt
@@ -68,8 +68,8 @@ impl Recovery {
         let now = head.load_unlocked().version();
         // SAFETY: the attempt was under way when the word was loaded, which was not locked.
         let written = unsafe { now.as_ref() }.site;
-        // SAFETY: both versions are in memory, as above, and of the variable's kind. A comparison is
-        // foreign code.
+        // SAFETY: both versions are in memory, as above, and of the variable's kind. A comparison
+        // is foreign code.
         let differs =
             |differ: unsafe fn(_, _) -> bool| blame.seen.map(|seen| no_suspend(|| unsafe { differ(seen, now) }));
         let is_same = head.kind.differ.and_then(differs) == Some(false);
@@ -101,8 +101,8 @@ pub struct Conflict {
     pub made: &'static Location<'static>,
     /// Where the transaction that began again had read, or would have written.
     pub used: &'static Location<'static>,
-    /// Where the other transaction has written. Of a variable that was only locked by the other, the
-    /// last write there.
+    /// Where the other transaction has written. Of a variable that was only locked by the other,
+    /// the last write there.
     pub written: &'static Location<'static>,
     /// How often.
     pub conflicts: u64,

@@ -358,7 +358,7 @@ impl<'t> Tx<'t> {
     }
 
     /// Waits for `source` in place of a change: the transaction is undone, its caller waits for the
-    /// source, whose value is dropped, and then the body begins again. As if the caller had waited
+    /// source, drops its value, and then the body begins again. As if the caller had waited
     /// before the transaction. For a source that stays ready: the value of a promise, or a lazy
     /// value that is being computed.
     ///
@@ -388,8 +388,8 @@ impl<'t> Tx<'t> {
         Err(Stop(Why::After(source.map(drop).boxed().into_source())))
     }
 
-    /// The result of `first`; if that asks for a [`retry`](Tx::retry), its writes are undone and the
-    /// result is that of `second`. If both ask for one, the transaction waits for a change of
+    /// The result of `first`; if that asks for a [`retry`](Tx::retry), its writes are undone and
+    /// the result is that of `second`. If both ask for one, the transaction waits for a change of
     /// anything that either has read.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
     }
 
     /// As [`new`](TVar::new), with a name for the [profile](crate::Profile) of conflicts. The
-    /// profile says of such a variable, whose values can be compared, whether the value really
+    /// profile says of such a variable, since its values can be compared, whether the value really
     /// differed.
     ///
     /// # Examples

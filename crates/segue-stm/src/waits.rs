@@ -162,9 +162,9 @@ unsafe fn leave(watched: &[Watched], slot: &mut Slots, at: &'static Location<'st
 // SAFETY: others reach the nodes in the queues, from their registration until they have left, or
 // until the resume that is owed for a claim; each step is that of a source that keeps the contract,
 // on its own part of the slot. Those of a change have one arm for several queues: after a claim
-// through one of these all leave, by `leave`, which allows for that. The nodes are in a box, and the
-// variables have handles, from the look in vain to the next look, which makes another wait. The end
-// of the snapshot of a registration may free values, whose drops are foreign code: behind
+// through one of these all leave, by `leave`, which allows for that. The nodes are in a box, and
+// the variables have handles, from the look in vain to the next look, which makes another wait. The
+// end of the snapshot of a registration may free values, and their drops are foreign code: behind
 // `no_suspend`, and their panics go no further.
 unsafe impl Source for Wait {
     type Output = Option<Turn>;
