@@ -139,7 +139,7 @@ impl<F> Attempts<F> {
             }
             Err(Why::Retry) if tx.is_past() => End::Again,
             Err(Why::Retry) => {
-                // SAFETY: the attempt is under way.
+                // SAFETY: the attempt, with its snapshot, is still under way.
                 let watched = unsafe { Watched::all(&mut tx.log().borrow_mut()) };
                 drop(attempt);
                 self.turn = None;
@@ -153,7 +153,7 @@ impl<F> Attempts<F> {
                 End::Wait(To::Change(watched))
             }
             Err(Why::Conflict(blame)) => {
-                // SAFETY: the attempt is under way.
+                // SAFETY: the attempt, with its snapshot, is still under way.
                 self.recovery = unsafe { Recovery::begin(&blame) };
                 self.writes |= tx.is_past();
                 self.conflicts += 1;
@@ -162,7 +162,7 @@ impl<F> Attempts<F> {
             // A stop of another transaction.
             Err(Why::Stopped) => End::Again,
             Err(Why::Held(blame)) => {
-                // SAFETY: the attempt is under way.
+                // SAFETY: the attempt, with its snapshot, is still under way.
                 self.recovery = unsafe { Recovery::begin(&blame) };
                 End::Wait(To::Line(At::End))
             }
@@ -247,12 +247,12 @@ where
     }
 
     unsafe fn prepare(&mut self, slot: &mut Slots) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { self.wait.prepare(slot) };
     }
 
     unsafe fn register(&mut self, slot: &mut Slots, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { self.wait.register(slot, trigger, arm) }
     }
 
@@ -263,23 +263,23 @@ where
         trigger: &Trigger,
         arm: usize,
     ) -> Result<(), Retreat> {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { self.wait.register_at(address, slot, trigger, arm) }
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Slots) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { self.wait.withdraw(slot) };
     }
 
     unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Self::Output> {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         self.turn = unsafe { self.wait.commit(slot, arm) }.flatten();
         None
     }
 
     unsafe fn give_back(&mut self, slot: &mut Slots, arm: usize) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { self.wait.give_back(slot, arm) };
     }
 }

@@ -154,7 +154,7 @@ macro_rules! each {
 /// The trigger was taken through one of the nodes, and the resume that is owed for that has come.
 unsafe fn leave(watched: &[Watched], slot: &mut Slots, at: &'static Location<'static>) {
     for (watched, node) in watched.iter().zip(&mut slot.nodes) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         unsafe { watched.waiting(at).leave(node) };
     }
 }
@@ -205,7 +205,7 @@ unsafe impl Source for Wait {
             To::Change(watched) => watched.len(),
             To::Line(_) => 1,
             To::After(source) => {
-                // SAFETY: as the caller promises.
+                // SAFETY: as the caller promises of this source and its slot.
                 unsafe { source.prepare(&mut slot.other) };
                 0
             }
@@ -215,7 +215,7 @@ unsafe impl Source for Wait {
 
     unsafe fn register(&mut self, slot: &mut Slots, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
         let _snapshot = Snapshot::begin();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         each!(self, slot, |source, node| unsafe { source.register(node, trigger, arm)? });
         Ok(())
     }
@@ -228,13 +228,13 @@ unsafe impl Source for Wait {
         arm: usize,
     ) -> Result<(), Retreat> {
         let _snapshot = Snapshot::begin();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         each!(self, slot, |source, node| unsafe { source.register_at(address, node, trigger, arm)? });
         Ok(())
     }
 
     unsafe fn withdraw(&mut self, slot: &mut Slots) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises of this source and its slot.
         each!(self, slot, |source, node| unsafe { source.withdraw(node) });
     }
 
@@ -245,9 +245,9 @@ unsafe impl Source for Wait {
                 let _: Option<()> = unsafe { line.waiting(self.at).commit(&mut slot.nodes[0], arm) };
                 return Some(line.served());
             }
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller promises of this source and its slot.
             To::After(source) => unsafe { source.commit(&mut slot.other, arm) }?,
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller promises of this source and its slot.
             To::Change(watched) => unsafe { leave(watched, slot, self.at) },
             To::No => {}
         }
@@ -258,9 +258,9 @@ unsafe impl Source for Wait {
         match &mut self.to {
             // SAFETY: as the caller promises: the line has this one node.
             To::Line(line) => unsafe { line.waiting(self.at).give_back(&mut slot.nodes[0], arm) },
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller promises of this source and its slot.
             To::After(source) => unsafe { source.give_back(&mut slot.other, arm) },
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller promises of this source and its slot.
             To::Change(watched) => unsafe { leave(watched, slot, self.at) },
             To::No => {}
         }
