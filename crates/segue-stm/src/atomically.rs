@@ -8,7 +8,7 @@ use crate::commit::{Committed, tell, write_blindly};
 use crate::log::{Log, Write};
 use crate::open;
 use crate::stop::Stop;
-use crate::turn::At;
+use crate::turn::Turn;
 use crate::tx::Tx;
 use crate::var::TVar;
 use crate::version::Holding;
@@ -119,7 +119,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
             if let Some(committed) = write_blindly(&mut write) {
                 break committed;
             }
-            outcome = wait(&mut At::End.waiting(at));
+            outcome = wait(&mut Turn::free(at));
             if outcome.is_err() {
                 break Committed::default();
             }

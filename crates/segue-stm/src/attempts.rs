@@ -10,8 +10,8 @@
 //!           |  '-----------------------------------------'  16 conflicts: asks for the turn (`turn.rs`)
 //!           |
 //!           '--retry-----> waits for a change of what was read, looks again  (`waits.rs`)
-//!           '--held------> waits for the end of the turn, looks again
-//!           '--no turn---> waits for the turn, looks again
+//!           '--held------> waits until the turn is free, looks again
+//!           '--no turn---> waits until the turn is free, looks again
 //! ```
 //!
 //! The body runs inside of [`no_suspend`]: an attempt is not suspended, since others may wait for
@@ -26,7 +26,7 @@ use crate::log::Log;
 use crate::open;
 use crate::profile::Recovery;
 use crate::stop::{Stop, Why};
-use crate::turn::{At, Turn};
+use crate::turn::Turn;
 use crate::tx::Tx;
 use crate::version::pause;
 use crate::waits::{Slots, To, Wait, Watched};
@@ -57,7 +57,6 @@ pub(crate) struct Attempts<F> {
     conflicts: u32,
     /// Whether it has written in an attempt that was in the past.
     writes: bool,
-    turn: Option<Turn>,
     /// The last conflict, while somebody profiles.
     recovery: Option<Recovery>,
     wait: Wait,
@@ -115,14 +114,14 @@ impl<F> Attempts<F> {
     #[track_caller]
     pub(crate) fn new(body: F, used_as: Use) -> Self {
         let wait = Wait { to: To::No, at: Location::caller() };
-        Self { body, used_as, conflicts: 0, writes: false, turn: None, recovery: None, wait }
+        Self { body, used_as, conflicts: 0, writes: false, recovery: None, wait }
     }
 
-    fn attempt_once<R>(&mut self) -> End<R>
+    fn attempt_once<R>(&mut self, turn: Option<Turn>) -> End<R>
     where
         F: for<'t> Fn(&Tx<'t>) -> Result<R, Stop>,
     {
-        let mut attempt = Attempt::begin(self.turn.as_ref(), self.writes);
+        let mut attempt = Attempt::begin(turn.as_ref(), self.writes);
         let tx = attempt.tx();
         let run = || {
             let value = tx.ended(open::during(tx, || (self.body)(tx)))?;
@@ -132,7 +131,7 @@ impl<F> Attempts<F> {
             Ok((value, committed)) => {
                 attempt.number = committed.number;
                 drop(attempt);
-                self.turn = None;
+                drop(turn);
                 self.recovery = None;
                 tell(committed.told);
                 End::Done(value)
@@ -142,7 +141,6 @@ impl<F> Attempts<F> {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 let watched = unsafe { Watched::all(&mut tx.log().borrow_mut()) };
                 drop(attempt);
-                self.turn = None;
                 self.conflicts = 0;
                 self.recovery = None;
                 if watched.is_empty() {
@@ -164,13 +162,9 @@ impl<F> Attempts<F> {
             Err(Why::Held(blame)) => {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 self.recovery = unsafe { Recovery::begin(&blame) };
-                End::Wait(To::Line(At::End))
+                End::Wait(To::Turn(Turn::free(self.wait.at)))
             }
-            Err(Why::After(source)) => {
-                drop(attempt);
-                self.turn = None;
-                End::Wait(To::After(source))
-            }
+            Err(Why::After(source)) => End::Wait(To::After(source)),
             Err(Why::Cancelled(cancelled)) => End::Failed(cancelled),
         }
     }
@@ -224,14 +218,13 @@ where
         }
         self.wait.to = To::No;
         loop {
-            if self.conflicts >= TURN && self.turn.is_none() {
-                self.turn = Turn::try_take();
-                if self.turn.is_none() {
-                    self.wait.to = To::Line(At::Ask);
-                    return None;
-                }
+            let turn = (self.conflicts >= TURN).then(Turn::try_take);
+            if let Some(None) = turn {
+                self.wait.to = To::Turn(Turn::free(self.wait.at));
+                self.wait.attempt()?;
+                continue;
             }
-            match self.attempt_once() {
+            match self.attempt_once(turn.flatten()) {
                 End::Done(value) => return Some(Ok(value)),
                 End::Again => self.stand_back(),
                 End::Wait(to) => {
@@ -274,7 +267,7 @@ where
 
     unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Self::Output> {
         // SAFETY: as the caller promises of this source and its slot.
-        self.turn = unsafe { self.wait.commit(slot, arm) }.flatten();
+        let _: Option<()> = unsafe { self.wait.commit(slot, arm) };
         None
     }
 

@@ -14,7 +14,7 @@
 
 use crate::log::{Log, Read};
 use crate::snapshot::Snapshot;
-use crate::turn::{At, Turn};
+use crate::turn::Free;
 use crate::var::release;
 use crate::version::{Head, LOCKED, Version, WAITERS};
 use segue_core::{BoxSlot, BoxSource, Guard, Node, Operation, Retreat, Source, Trigger, Waiting, WaitsFor};
@@ -31,10 +31,10 @@ pub(crate) struct Wait {
 pub(crate) enum To {
     /// Nothing: the transaction has not looked, or was cancelled.
     No,
-    /// See a change of one of these.
+    /// See a change of one of these, in the order of their addresses.
     Change(Vec<Watched>),
-    /// Stand in line for the turn.
-    Line(At),
+    /// See that the turn is free.
+    Turn(Waiting<'static, Free, bool, ()>),
     /// Begin after something else.
     After(BoxSource<'static, ()>),
 }
@@ -74,6 +74,16 @@ impl Watched {
     fn head(&self) -> &Head {
         // SAFETY: the handle keeps the variable.
         unsafe { self.head.as_ref() }
+    }
+
+    /// The address of its queue.
+    fn address(&self) -> usize {
+        ptr::from_ref(&self.head().waiters).addr()
+    }
+
+    /// The index of the first queue that is not before this address.
+    fn place(all: &[Self], least: usize) -> usize {
+        all.partition_point(|watched| watched.address() < least)
     }
 
     fn waiting(&self, at: &'static Location<'static>) -> Waiting<'_, Changed<'_>, (), ()> {
@@ -134,9 +144,8 @@ macro_rules! each {
                     $f;
                 }
             }
-            To::Line(line) => {
+            To::Turn($source) => {
                 for $node in &mut $slot.nodes {
-                    let mut $source = line.waiting($wait.at);
                     $f;
                 }
             }
@@ -167,12 +176,12 @@ unsafe fn leave(watched: &[Watched], slot: &mut Slots, at: &'static Location<'st
 // end of the snapshot of a registration may free values, and their drops are foreign code: behind
 // `no_suspend`, and their panics go no further.
 unsafe impl Source for Wait {
-    type Output = Option<Turn>;
+    type Output = ();
     type Slot = Slots;
 
     fn waits_for(&self) -> WaitsFor {
         match &self.to {
-            To::Line(_) => WaitsFor { what: "its turn among transactions", at: self.at },
+            To::Turn(source) => source.waits_for(),
             To::After(source) => source.waits_for(),
             _ => WaitsFor { what: CHANGE, at: self.at },
         }
@@ -185,25 +194,26 @@ unsafe impl Source for Wait {
     fn address(&self, least: usize) -> Option<usize> {
         match &self.to {
             To::No => None,
-            To::Change(watched) => {
-                let addresses = watched.iter().map(|watched| ptr::from_ref(&watched.head().waiters).addr());
-                addresses.filter(|address| *address >= least).min()
-            }
-            To::Line(line) => line.waiting(self.at).address(least),
+            To::Change(watched) => watched.get(Watched::place(watched, least)).map(Watched::address),
+            To::Turn(source) => source.address(least),
             To::After(source) => source.address(least),
         }
     }
 
     /// For a change the transaction looks itself, in an attempt.
-    fn attempt(&mut self) -> Option<Option<Turn>> {
-        if let To::After(source) = &mut self.to { source.attempt().map(|()| None) } else { None }
+    fn attempt(&mut self) -> Option<()> {
+        match &mut self.to {
+            To::No | To::Change(_) => None,
+            To::Turn(source) => source.attempt(),
+            To::After(source) => source.attempt(),
+        }
     }
 
     unsafe fn prepare(&mut self, slot: &mut Slots) {
         let nodes = match &mut self.to {
             To::No => 0,
             To::Change(watched) => watched.len(),
-            To::Line(_) => 1,
+            To::Turn(_) => 1,
             To::After(source) => {
                 // SAFETY: as the caller promises of this source and its slot.
                 unsafe { source.prepare(&mut slot.other) };
@@ -228,6 +238,12 @@ unsafe impl Source for Wait {
         arm: usize,
     ) -> Result<(), Retreat> {
         let _snapshot = Snapshot::begin();
+        if let To::Change(watched) = &self.to {
+            let place = Watched::place(watched, address);
+            let (Some(watched), Some(node)) = (watched.get(place), slot.nodes.get_mut(place)) else { return Ok(()) };
+            // SAFETY: as the caller promises of this source and its slot.
+            return unsafe { watched.waiting(self.at).register_at(address, node, trigger, arm) };
+        }
         // SAFETY: as the caller promises of this source and its slot.
         each!(self, slot, |source, node| unsafe { source.register_at(address, node, trigger, arm)? });
         Ok(())
@@ -238,31 +254,31 @@ unsafe impl Source for Wait {
         each!(self, slot, |source, node| unsafe { source.withdraw(node) });
     }
 
-    unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Option<Turn>> {
+    unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<()> {
         match &mut self.to {
-            To::Line(line) => {
-                // SAFETY: as the caller promises: the line has this one node.
-                let _: Option<()> = unsafe { line.waiting(self.at).commit(&mut slot.nodes[0], arm) };
-                return Some(line.served());
-            }
+            To::No => None,
             // SAFETY: as the caller promises of this source and its slot.
-            To::After(source) => unsafe { source.commit(&mut slot.other, arm) }?,
+            To::Change(watched) => unsafe {
+                leave(watched, slot, self.at);
+                Some(())
+            },
+            // SAFETY: as the caller promises: the wait has this one node.
+            To::Turn(source) => unsafe { source.commit(&mut slot.nodes[0], arm) },
             // SAFETY: as the caller promises of this source and its slot.
-            To::Change(watched) => unsafe { leave(watched, slot, self.at) },
-            To::No => {}
+            To::After(source) => unsafe { source.commit(&mut slot.other, arm) },
         }
-        Some(None)
     }
 
     unsafe fn give_back(&mut self, slot: &mut Slots, arm: usize) {
         match &mut self.to {
-            // SAFETY: as the caller promises: the line has this one node.
-            To::Line(line) => unsafe { line.waiting(self.at).give_back(&mut slot.nodes[0], arm) },
+            To::No => {}
+            // SAFETY: as the caller promises of this source and its slot. All waiters of a variable
+            // are told, so nobody else has need of this notification.
+            To::Change(watched) => unsafe { leave(watched, slot, self.at) },
+            // SAFETY: as the caller promises: the wait has this one node.
+            To::Turn(source) => unsafe { source.give_back(&mut slot.nodes[0], arm) },
             // SAFETY: as the caller promises of this source and its slot.
             To::After(source) => unsafe { source.give_back(&mut slot.other, arm) },
-            // SAFETY: as the caller promises of this source and its slot.
-            To::Change(watched) => unsafe { leave(watched, slot, self.at) },
-            To::No => {}
         }
     }
 }
