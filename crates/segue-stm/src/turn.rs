@@ -4,10 +4,10 @@
 //! which the holder of the turn has met.
 //!
 //! A transaction that has lost sixteen times waits for the turn, of which there is one. The holder
-//! *holds* each variable when it first reads or writes that: nobody else can lock a variable that is
-//! held, so the holder's reads stay current and its commit can't fail. Others read a held variable,
-//! and commit beside the holder unless they write one. A committer that finds a variable of its own
-//! held gives up, and waits until the turn is free.
+//! *holds* each variable when it first reads or writes that: nobody else can lock a variable that
+//! is held, so the holder's reads stay current and its commit can't fail. Others read a held
+//! variable, and commit beside the holder unless they write one. A committer that finds a variable
+//! of its own held gives up, and waits until the turn is free.
 //!
 //! The holder waits for nobody but for a committer in the few instructions of a commit; committers
 //! lock in passing and wait for nobody while they have a lock. So the holder ends.
@@ -16,10 +16,10 @@
 //!   FREE --take: an attempt is about to begin--> TAKEN --the attempt has ended--> FREE, and all that wait look
 //! ```
 //!
-//! The turn is taken for one attempt, and never handed over: a task that is told, and is not polled,
-//! keeps nobody from the turn. All waiters are told in the order of their coming, and the first that
-//! looks has the turn; the others wait again. **Idle**: FREE. **Cancellation**: a waiter leaves the
-//! queue.
+//! The turn is taken for one attempt, and never handed over: a task that is told, and is not
+//! polled, keeps nobody from the turn. All waiters are told in the order of their coming, and the
+//! first that looks has the turn; the others wait again. **Idle**: FREE. **Cancellation**: a waiter
+//! leaves the queue.
 
 use segue_core::{Guard, Operation, WaitQueue, Waiting, WaitsFor};
 use std::panic::Location;

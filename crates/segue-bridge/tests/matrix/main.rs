@@ -54,6 +54,7 @@ fn every_structure_between_every_two_hosts() {
         row::<others::AJoinHandle>(&watched),
         row::<others::ATimer>(&watched),
         row::<others::ASelect>(&watched),
+        row::<places::ATransaction>(&watched),
     ];
     let (raced, withdrawn) =
         rows.iter().fold((0, 0), |(raced, lost), row| (raced + row.pairs * RACES, lost + row.withdrawn));

@@ -1,6 +1,9 @@
-//! Promises and MVars: values that are waited for.
+//! Promises, MVars and variables of transactions: values that are waited for.
 
 use crate::rig::{HOLDS, How, MIX, Structure, Until, WAITS, Way, by};
+use segue::Waitable;
+use segue::core::Source;
+use segue::stm::{TVar, transaction};
 use segue::sync::{MVar, Promise, Resolver, promise};
 use std::sync::{Arc, Mutex};
 
@@ -99,5 +102,62 @@ impl Structure for AnMVar {
     fn check(&self) {
         assert_eq!(self.place.try_take(), Some(HOLDS + WAITS));
         assert!(self.paths.iter().all(MVar::is_empty));
+    }
+}
+
+/// The same of variables: a value that is taken and put back, and a path in either direction.
+pub struct ATransaction {
+    place: TVar<Option<usize>>,
+    paths: [TVar<Option<usize>>; 2],
+}
+
+fn take(place: &TVar<Option<usize>>) -> Waitable<impl Source<Output = usize> + use<>> {
+    let place = place.clone();
+    transaction(move |tx| tx.replace(&place, None)?.map_or_else(|| tx.retry(), Ok))
+}
+
+fn put(place: &TVar<Option<usize>>, value: usize) -> Waitable<impl Source<Output = ()> + use<>> {
+    let place = place.clone();
+    transaction(move |tx| {
+        tx.check(tx.read(&place)?.is_none())?;
+        tx.write(&place, Some(value))
+    })
+}
+
+impl Structure for ATransaction {
+    const NAME: &'static str = "transaction";
+
+    fn new() -> Self {
+        Self { place: TVar::new(Some(0)), paths: Default::default() }
+    }
+
+    async fn hold(self: Arc<Self>, way: Way, _round: usize, until: Until) {
+        let value = way.wait(take(&self.place)).await;
+        until(way).await;
+        way.wait(put(&self.place, value + 1)).await;
+    }
+
+    async fn wait(self: Arc<Self>, how: &How, _round: usize) -> bool {
+        let Some(value) = how.wait(take(&self.place)).await else { return false };
+        how.way.wait(put(&self.place, value + 1)).await;
+        true
+    }
+
+    /// A put waits for room, and a take for a value.
+    async fn mix(self: Arc<Self>, way: Way, side: usize) {
+        for (direction, path) in self.paths.iter().enumerate() {
+            for step in 0..MIX {
+                if direction == side {
+                    way.wait(put(path, step)).await;
+                } else {
+                    assert_eq!(way.wait(take(path)).await, step);
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.place.get(), Some(HOLDS + WAITS));
+        assert!(self.paths.iter().all(|path| path.get().is_none()));
     }
 }
