@@ -1,3 +1,4 @@
 //! Transactions by their behaviour.
 
 mod bank;
+mod profiles;
