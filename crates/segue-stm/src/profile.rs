@@ -107,7 +107,7 @@ pub struct Conflict {
     /// How often.
     pub conflicts: u64,
     /// How often the value was the same before and after: such a conflict is no conflict of values.
-    /// Known of variables that were made by [`TVar::named`](crate::TVar::named).
+    /// Known of variables that were made by [`TVar::compared`](crate::TVar::compared).
     pub without_difference: u64,
     /// The time of the attempts that followed.
     pub lost: Duration,

@@ -58,9 +58,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
         Self::make(value, None, Self::KIND)
     }
 
-    /// As [`new`](TVar::new), with a name for the [profile](crate::Profile) of conflicts. The
-    /// profile says of such a variable, since its values can be compared, whether the value really
-    /// differed.
+    /// As [`new`](TVar::new), with a name for the [profile](crate::Profile) of conflicts.
     ///
     /// # Examples
     ///
@@ -70,7 +68,23 @@ impl<T: Send + Sync + 'static> TVar<T> {
     /// ```
     #[track_caller]
     #[must_use]
-    pub fn named(name: &'static str, value: T) -> Self
+    pub fn named(name: &'static str, value: T) -> Self {
+        Self::make(value, Some(name), Self::KIND)
+    }
+
+    /// As [`named`](TVar::named), of values that can be compared: the profile says in how many
+    /// conflicts the value was the same before and after.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let flag = segue_stm::TVar::compared("the flag", true);
+    /// flag.set(true)?; // a conflict for all that have read the flag, without a difference
+    /// # Ok::<(), segue_core::Cancelled>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn compared(name: &'static str, value: T) -> Self
     where
         T: PartialEq,
     {

@@ -11,7 +11,7 @@ fn elsewhere(f: impl FnOnce() + Send) {
 #[test]
 fn a_hot_spot_is_named_with_both_lines() {
     let profile = Profile::start();
-    let (hot, cold) = (TVar::named("the hot spot", 0), TVar::named("the cold spot", 0));
+    let (hot, cold) = (TVar::compared("the hot spot", 0), TVar::named("the cold spot", 0));
     let lines = Cell::new((0, 0));
     for _ in 0..3 {
         let is_first = Cell::new(true);
@@ -40,7 +40,7 @@ fn a_hot_spot_is_named_with_both_lines() {
 #[test]
 fn a_write_of_the_same_value_is_told_apart() {
     let profile = Profile::start();
-    let flag = TVar::named("a flag that stays up", true);
+    let flag = TVar::compared("a flag that stays up", true);
     let count = TVar::new(0);
     let is_first = Cell::new(true);
     atomically(|tx| {
