@@ -2,8 +2,8 @@
 //!
 //! Used by `priority`, `deadline` and `fair`, and for policies of users.
 
-use crate::worker::ebb::{KEPT, ebb};
-use crate::worker::policy::Task;
+use crate::worker::ebb::KEPT;
+use crate::worker::policy::{Started, Task};
 use segue_core::scheduling::Job;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,10 +46,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// ```
 #[derive(Debug)]
 pub struct Ordered<K> {
-    /// Closures alone.
-    fresh: Queues<K>,
-    /// Started fibers alone.
-    started: Queues<K>,
+    fresh: Queues<K, Job>,
+    started: Queues<K, Started>,
     tickets: u64,
 }
 
@@ -64,36 +62,35 @@ impl<K: Ord + Copy> Ordered<K> {
     #[inline]
     pub fn push(&mut self, key: K, task: Task) {
         self.tickets += 1;
-        let queues = if matches!(task, Task::Fresh(_)) { &mut self.fresh } else { &mut self.started };
-        queues.push(key, self.tickets, task);
+        match task {
+            Task::Fresh(job) => self.fresh.push(key, self.tickets, job),
+            Task::Started(started) => self.started.push(key, self.tickets, started),
+        }
     }
 
     /// Takes out the first.
     #[inline]
     pub fn pop(&mut self) -> Option<Task> {
         match (self.fresh.first(), self.started.first()) {
-            (Some(fresh), Some(started)) if fresh < started => self.fresh.pop(),
-            (_, Some(_)) => self.started.pop(),
-            (_, None) => self.fresh.pop(),
+            (Some(fresh), Some(started)) if fresh < started => self.spare().map(Task::Fresh),
+            (_, Some(_)) => self.started.pop().map(Task::Started),
+            (_, None) => self.spare().map(Task::Fresh),
         }
     }
 
     /// Takes out the first closure that has not started.
     #[inline]
     pub fn spare(&mut self) -> Option<Job> {
-        match self.fresh.pop()? {
-            Task::Fresh(job) => Some(job),
-            Task::Started(_) => unreachable!("these are closures alone"),
-        }
+        self.fresh.pop()
     }
 
     /// Takes out what has been here the longest, whatever its key. Takes O(k) for k different keys.
     pub fn pop_oldest(&mut self) -> Option<Task> {
         match (self.fresh.oldest(), self.started.oldest()) {
             (Some((fresh, key)), started) if started.is_none_or(|(started, _)| fresh < started) => {
-                self.fresh.pop_of(key)
+                self.fresh.pop_of(key).map(Task::Fresh)
             }
-            (_, started) => self.started.pop_of(started?.1),
+            (_, started) => self.started.pop_of(started?.1).map(Task::Started),
         }
     }
 
@@ -114,26 +111,33 @@ impl<K: Ord + Copy> Ordered<K> {
 /// A queue for each key. An empty one is among them only if it is alone: fibers that come and go
 /// with one key find it at hand.
 #[derive(Debug)]
-struct Queues<K> {
+struct Queues<K, T> {
     /// Each entry with its ticket.
-    by_key: BTreeMap<K, VecDeque<(u64, Task)>>,
+    by_key: BTreeMap<K, VecDeque<(u64, T)>>,
     /// Empty ones with room, for other keys.
-    idle: Vec<VecDeque<(u64, Task)>>,
+    idle: Vec<VecDeque<(u64, T)>>,
     len: usize,
+}
+
+/// Whether a queue is to be taken out, of all that have `len` entries together. An empty one that
+/// is alone stays, but not with the room for a burst.
+#[inline]
+fn is_over<T>(queue: &VecDeque<T>, len: usize) -> bool {
+    queue.is_empty() && (len > 0 || queue.capacity() > KEPT)
 }
 
 /// How many empty queues are kept.
 const IDLE: usize = 16;
 
-impl<K> Default for Queues<K> {
+impl<K, T> Default for Queues<K, T> {
     fn default() -> Self {
         Self { by_key: BTreeMap::new(), idle: Vec::new(), len: 0 }
     }
 }
 
-impl<K: Ord + Copy> Queues<K> {
+impl<K: Ord + Copy, T> Queues<K, T> {
     #[inline]
-    fn push(&mut self, key: K, ticket: u64, task: Task) {
+    fn push(&mut self, key: K, ticket: u64, task: T) {
         if self.len == 0 && self.by_key.first_key_value().is_some_and(|(empty, _)| *empty != key) {
             self.retire_first();
         }
@@ -150,12 +154,12 @@ impl<K: Ord + Copy> Queues<K> {
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<Task> {
+    fn pop(&mut self) -> Option<T> {
         let mut first = self.by_key.first_entry()?;
         let (_, task) = first.get_mut().pop_front()?;
         self.len -= 1;
-        if first.get().is_empty() {
-            self.end_first();
+        if is_over(first.get(), self.len) {
+            self.retire_first();
         }
         Some(task)
     }
@@ -167,27 +171,15 @@ impl<K: Ord + Copy> Queues<K> {
     }
 
     /// The first one of this key.
-    fn pop_of(&mut self, key: K) -> Option<Task> {
+    fn pop_of(&mut self, key: K) -> Option<T> {
         let queue = self.by_key.get_mut(&key)?;
         let (_, task) = queue.pop_front()?;
         self.len -= 1;
-        if queue.is_empty() && self.len > 0 {
+        if is_over(queue, self.len) {
             let empty = self.by_key.remove(&key);
             self.keep(empty);
-        } else {
-            drop(ebb(queue));
         }
         Some(task)
-    }
-
-    /// After the last task of the first key: takes that queue out, unless no other key has tasks.
-    #[inline(never)] // So that the way of a queue with more tasks is short.
-    fn end_first(&mut self) {
-        if self.len > 0 {
-            self.retire_first();
-        } else if let Some(mut first) = self.by_key.first_entry() {
-            drop(ebb(first.get_mut()));
-        }
     }
 
     /// Takes out the queue of the first key, which is empty.
@@ -196,7 +188,7 @@ impl<K: Ord + Copy> Queues<K> {
         self.keep(empty);
     }
 
-    fn keep(&mut self, empty: Option<VecDeque<(u64, Task)>>) {
+    fn keep(&mut self, empty: Option<VecDeque<(u64, T)>>) {
         if self.idle.len() < IDLE {
             // Without the room for a burst.
             self.idle.extend(empty.filter(|empty| empty.capacity() <= KEPT));
