@@ -299,7 +299,7 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
     #[inline]
     fn attempt(&mut self) -> Option<Self::Output> {
         if self.biased {
-            return (0..self.list.count()).find_map(|index| self.list.attempt_at(index));
+            return self.list.attempt_in_order();
         }
         let row = self.row();
         if row.count > Row::MOST {

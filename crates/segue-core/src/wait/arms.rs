@@ -77,6 +77,9 @@ pub unsafe trait Arms {
     /// [`Source::attempt`] of this arm.
     fn attempt_at(&mut self, index: usize) -> Option<Self::Output>;
 
+    /// [`Source::attempt`] of the arms, from the first to the last, until one yields.
+    fn attempt_in_order(&mut self) -> Option<Self::Output>;
+
     /// Calls `each` with [`Source::parts`] of the arms, one after the other.
     fn each_parts(&self, each: impl FnMut(Parts));
 
@@ -224,6 +227,16 @@ macro_rules! tuples {
                 ($($type::Slot::default(),)+)
             }
 
+            // A loop over the indices would jump for each idle arm, to a place that the processor
+            // has to foresee.
+            #[inline]
+            fn attempt_in_order(&mut self) -> Option<Self::Output> {
+                $(if let Some(output) = self.$index.attempt() {
+                    return Some(OneOf::$type(output));
+                })+
+                None
+            }
+
             #[inline]
             fn each_parts(&self, mut each: impl FnMut(Parts)) {
                 $(each(self.$index.parts());)+
@@ -265,6 +278,11 @@ unsafe impl<S: Source, const N: usize> Arms for [S; N] {
     }
 
     #[inline]
+    fn attempt_in_order(&mut self) -> Option<Self::Output> {
+        self.iter_mut().enumerate().find_map(|(index, source)| Some((index, source.attempt()?)))
+    }
+
+    #[inline]
     fn each_parts(&self, each: impl FnMut(Parts)) {
         self.iter().map(S::parts).for_each(each);
     }
@@ -285,6 +303,11 @@ unsafe impl<S: Source> Arms for Vec<S> {
 
     fn slots(&self) -> Self::Slots {
         self.iter().map(|_| S::Slot::default()).collect()
+    }
+
+    #[inline]
+    fn attempt_in_order(&mut self) -> Option<Self::Output> {
+        self.iter_mut().enumerate().find_map(|(index, source)| Some((index, source.attempt()?)))
     }
 
     #[inline]
