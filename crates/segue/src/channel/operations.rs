@@ -56,7 +56,8 @@ impl<T> Operation<State<T>, T, LISTS> for SendValue<'_, T> {
         self.value.take()
     }
 
-    fn retract(&mut self, offered: Option<T>, _: &mut Locked<'_, T>) {
+    fn retract(&mut self, offered: Option<T>, queue: &mut Locked<'_, T>) {
+        self.shared.sender_leaves(queue);
         self.value = offered;
     }
 

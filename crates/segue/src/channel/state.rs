@@ -88,8 +88,9 @@
 //! `signs` is a hint: NONE there means that a receiver need not take the lock to find nothing. A
 //! sender stores `signs` before letting go of the lock, so a receiver that learns of the value by
 //! other means sees them. A sender that joins its list says THERE, as do values in the buffer; and
-//! THERE ends with a look under the lock that leaves neither. A sender that has left its list, or
-//! was served, may leave the sign until the next look.
+//! THERE ends when the last value leaves the buffer and no sender waits. A sender that has left its
+//! list, or was served, leaves the sign until the second look in vain: so two that meet time and
+//! again, each on its own processor, do not change the sign each time.
 //!
 //! After Go's channels (waiters that are handed the value) and the three channels of Gears
 //! (section 2.2); room that is reserved is tokio's.
@@ -158,6 +159,8 @@ pub struct State<T> {
     pub(super) closed: bool,
     /// Whether the next room is a reserver's, if senders and reservers wait.
     reserver_next: bool,
+    /// Since the last sender that waited there was a look in vain.
+    in_vain: bool,
 }
 
 /// Lock, waiters and state.
@@ -169,7 +172,14 @@ pub(super) type Locked<'a, T> = Guard<'a, State<T>, T, LISTS>;
 impl<T> Shared<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: usize, undelivered: Option<Undelivered<T>>) -> Self {
-        let state = State { buffer: Blocks::new(), ahead: false, reserved: 0, closed: false, reserver_next: false };
+        let state = State {
+            buffer: Blocks::new(),
+            ahead: false,
+            reserved: 0,
+            closed: false,
+            reserver_next: false,
+            in_vain: false,
+        };
         Self {
             queue: Line(WaitQueue::new(state)),
             front: Line(Front::new()),
@@ -309,13 +319,7 @@ impl<T> Shared<T> {
             return Some(value);
         }
         let Some(value) = queue.state().buffer.pop_newest() else {
-            let mut held = None;
-            if queue.is_empty(SENDERS) {
-                self.set_sign(THERE, false);
-            } else {
-                exchange(queue, SENDERS, &mut held);
-            }
-            return held;
+            return self.receive_from_sender(queue);
         };
         if queue.peek().buffer.is_empty() {
             self.sign_empty(queue);
@@ -324,6 +328,25 @@ impl<T> Shared<T> {
         }
         self.refill(queue);
         Some(value)
+    }
+
+    /// Takes the value of the first sender that waits: the buffer is empty.
+    #[inline]
+    fn receive_from_sender(&self, queue: &mut Locked<'_, T>) -> Option<T> {
+        let mut held = None;
+        if !queue.is_empty(SENDERS) {
+            self.sender_leaves(queue);
+            exchange(queue, SENDERS, &mut held);
+        } else if mem::replace(&mut queue.state().in_vain, true) {
+            self.set_sign(THERE, false);
+        }
+        held
+    }
+
+    /// A sender that waited is served, or leaves its list.
+    #[inline]
+    pub(super) fn sender_leaves(&self, queue: &mut Locked<'_, T>) {
+        queue.state().in_vain = false;
     }
 
     /// Brings the buffer to the front, which is empty.
