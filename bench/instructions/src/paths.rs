@@ -4,6 +4,7 @@
 //! run with one worker, or none, so that nothing depends on who comes first.
 
 use segue::effect::{Effect, Handler, generator, perform, perform_result};
+use segue::stm::{TVar, atomically};
 use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
 use segue::{Builder, Either, channel, scope, select, spawn, wait_future, yield_now};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
@@ -49,6 +50,9 @@ pub const ALL: &[Path] = &[
     path("channel_free", "a value is sent to an unbounded channel, and received", channel_free),
     path("channel", "a message over a channel with room for one, to a fiber that waits", channel),
     path("select_channel", "a value is sent, and a choice receives from its channel or another", select_channel),
+    path("stm_read", "a transaction that reads 10 variables", stm_read),
+    path("stm_modify", "a transaction that reads and writes 2 variables", stm_modify),
+    path("stm_retry", "a message by a variable, to a fiber that waits by retry", stm_retry),
     path("timeout", "a timeout is opened, and closed in time", timeout),
     path("cancel", "a fiber is spawned, waits, and is cancelled", cancel),
     path("future", "a fiber waits for a future that wakes it at once", future),
@@ -272,6 +276,49 @@ fn select_channel(n: u64) {
             };
             assert_eq!(received.unwrap().unwrap(), i);
         }
+    });
+}
+
+fn stm_read(n: u64) {
+    on_worker(move || {
+        let vars: [TVar<u64>; 10] = std::array::from_fn(|i| TVar::new(i as u64));
+        let sum = || atomically(|tx| vars.iter().try_fold(0, |sum, var| Ok(sum + *tx.read(var)?)));
+        (0..n).for_each(|_| assert_eq!(sum(), Ok(45)));
+    });
+}
+
+fn stm_modify(n: u64) {
+    on_worker(move || {
+        let (from, to) = (TVar::new(n), TVar::new(0));
+        for _ in 0..n {
+            let moved = atomically(|tx| {
+                tx.modify(&from, |balance| balance - 1)?;
+                tx.modify(&to, |balance| balance + 1)
+            });
+            moved.unwrap();
+        }
+        assert_eq!((from.get(), to.get()), (0, n));
+    });
+}
+
+fn stm_retry(n: u64) {
+    /// Waits for a value, and takes it.
+    fn take(var: &TVar<Option<u64>>) -> u64 {
+        let taken = atomically(|tx| match *tx.replace(var, None)? {
+            Some(value) => Ok(value),
+            None => tx.retry(),
+        });
+        taken.unwrap()
+    }
+    on_worker(move || {
+        let (there, back) = (TVar::new(None), TVar::new(None));
+        scope(|s| {
+            s.spawn(|| (0..n / 2).for_each(|_| back.set(Some(take(&there))).unwrap()));
+            for i in 0..n / 2 {
+                there.set(Some(i)).unwrap();
+                assert_eq!(take(&back), i);
+            }
+        });
     });
 }
 

@@ -1,11 +1,9 @@
 //! Transactions, as users run them.
 //!
-//! Used by all users with something to change in one step; `attempts.rs` has the steps.
-#![allow(unsafe_code)] // A log is retired.
-
+//! Used by programs that change something in one step; `attempts.rs` has the steps.
 use crate::attempts::{Attempts, Use, stopped};
-use crate::commit::{Committed, tell, write_blindly};
-use crate::log::{Log, Write};
+use crate::commit::{tell, write_blindly};
+use crate::log::Taken;
 use crate::open;
 use crate::stop::Stop;
 use crate::turn::Turn;
@@ -21,7 +19,7 @@ use std::ptr::NonNull;
 /// effects but those of its [`Tx`], and its captured variables are not changed (it is an `Fn`).
 ///
 /// All that the body reads is of one instant, also in an attempt that will begin again. A body does
-/// not wait: a fiber's wait there is refused, and a body that waits for a change returns `retry`. A
+/// not wait: a fiber's wait in it is refused, and a body that needs a change returns `retry`. A
 /// transaction inside of the body is a part of the one around. A panic of the body leaves no trace
 /// of the transaction.
 ///
@@ -113,22 +111,16 @@ impl<T: Send + Sync + 'static> TVar<T> {
         }
         let at = Location::caller();
         let new = Holding::make(value.expect("there is no transaction around"), at);
-        let mut write = Write { head: NonNull::from(self.head()), new, kind: self.head().kind, before: None };
-        let mut outcome = Ok(());
-        let committed = loop {
-            if let Some(committed) = write_blindly(&mut write) {
-                break committed;
-            }
-            outcome = wait(&mut Turn::free(at));
-            if outcome.is_err() {
-                break Committed::default();
+        let mut log = Taken::take();
+        log.get().write(NonNull::from(self.head()), new, self.head().kind);
+        let told = loop {
+            match write_blindly(log.get()) {
+                Some(told) => break told,
+                None => wait(&mut Turn::free(at))?,
             }
         };
-        let mut log = Log::default();
-        log.writes.push(write);
-        // SAFETY: the one write was published by that commit, or not at all.
-        unsafe { log.retire(committed.number) };
-        tell(committed.told);
-        outcome
+        drop(log);
+        tell(told);
+        Ok(())
     }
 }

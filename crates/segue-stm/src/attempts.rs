@@ -22,7 +22,7 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait, and a log is retired.
 
 use crate::commit::tell;
-use crate::log::Log;
+use crate::log::Taken;
 use crate::open;
 use crate::profile::Recovery;
 use crate::stop::{Stop, Why};
@@ -31,7 +31,6 @@ use crate::tx::Tx;
 use crate::version::pause;
 use crate::waits::{Slots, To, Wait, Watched};
 use segue_core::{Cancelled, Retreat, Source, Trigger, WaitsFor, check, is_cancelled, no_suspend, random};
-use std::cell::Cell;
 use std::panic::Location;
 
 /// The error of a transaction inside of a body that is to stop.
@@ -70,46 +69,6 @@ enum End<R> {
     Failed(Cancelled),
 }
 
-thread_local! {
-    /// The log of the last attempt.
-    static LOG: Cell<Option<Box<Log>>> = const { Cell::new(None) };
-}
-
-/// How many entries a log keeps room for between attempts.
-const KEPT: usize = 4096;
-
-/// An attempt. Its drop leaves nothing behind but the commit.
-struct Attempt {
-    /// `None` in the drop.
-    tx: Option<Tx<'static>>,
-    number: Option<u64>,
-}
-
-impl Attempt {
-    fn begin(turn: Option<&Turn>, writes: bool) -> Self {
-        let log = LOG.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        Self { tx: Some(Tx::begin(log, turn, writes)), number: None }
-    }
-
-    fn tx(&self) -> &Tx<'static> {
-        self.tx.as_ref().expect("it is there until the drop")
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        let Some(tx) = self.tx.take() else { return };
-        tx.let_go();
-        // The snapshot ends here.
-        let mut log = tx.into_log();
-        // SAFETY: the attempt has ended, and the number is that of its commit.
-        unsafe { log.retire(self.number) };
-        if log.capacity() <= KEPT {
-            let _ = LOG.try_with(|kept| kept.set(Some(log)));
-        }
-    }
-}
-
 impl<F> Attempts<F> {
     #[track_caller]
     pub(crate) fn new(body: F, used_as: Use) -> Self {
@@ -121,26 +80,26 @@ impl<F> Attempts<F> {
     where
         F: for<'t> Fn(&Tx<'t>) -> Result<R, Stop>,
     {
-        let mut attempt = Attempt::begin(turn.as_ref(), self.writes);
-        let tx = attempt.tx();
+        let mut log = Taken::take();
+        let tx = Tx::begin(log.get(), turn, self.writes);
         let run = || {
-            let value = tx.ended(open::during(tx, || (self.body)(tx)))?;
+            let value = tx.ended(open::during(&tx, || (self.body)(&tx)))?;
             Ok((value, tx.commit()?))
         };
         match no_suspend(run) {
-            Ok((value, committed)) => {
-                attempt.number = committed.number;
-                drop(attempt);
-                drop(turn);
+            Ok((value, told)) => {
+                drop(tx);
+                drop(log);
                 self.recovery = None;
-                tell(committed.told);
+                tell(told);
                 End::Done(value)
             }
             Err(Why::Retry) if tx.is_past() => End::Again,
             Err(Why::Retry) => {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 let watched = unsafe { Watched::all(&mut tx.log().borrow_mut()) };
-                drop(attempt);
+                drop(tx);
+                drop(log);
                 self.conflicts = 0;
                 self.recovery = None;
                 if watched.is_empty() {

@@ -41,22 +41,18 @@ use std::ptr::NonNull;
 /// How often a committer looks at a locked variable before it begins again.
 const PATIENCE: u32 = 256;
 
-/// The effect of a commit.
-#[derive(Default)]
-pub(crate) struct Committed {
-    /// The number of the commit; `None` of one without writes.
-    pub(crate) number: Option<u64>,
-    /// Variables that somebody waits for, with a handle each.
-    pub(crate) told: Vec<NonNull<Head>>,
-}
+/// Variables that somebody waits for, with a handle each.
+pub(crate) type Told = Vec<NonNull<Head>>;
 
 impl Tx<'_> {
     /// Commits the attempt.
-    pub(crate) fn commit(&self) -> Result<Committed, Why> {
+    #[inline]
+    pub(crate) fn commit(&self) -> Result<Told, Why> {
         let log = &mut **self.log().borrow_mut();
-        if log.writes.is_empty() {
-            return Ok(Committed::default());
-        }
+        if log.writes.is_empty() { Ok(Told::new()) } else { self.commit_writes(log) }
+    }
+
+    fn commit_writes(&self, log: &mut Log) -> Result<Told, Why> {
         log.writes.sort_unstable_by_key(|write| write.head);
         if self.has_turn() {
             lock_held(&mut log.writes);
@@ -71,8 +67,8 @@ impl Tx<'_> {
             unlock(&log.writes);
             return Err(Why::Conflict(changed.blame()));
         }
-        let told = publish(&log.writes, number);
-        Ok(Committed { number: Some(number), told })
+        log.committed = Some(number);
+        Ok(publish(&log.writes, number))
     }
 }
 
@@ -112,7 +108,7 @@ fn lock_held(writes: &mut [Write]) {
 
 fn unlock(writes: &[Write]) {
     for write in writes {
-        // SAFETY: as in `lock`, the variable is in memory.
+        // SAFETY: a variable of the log, as in `lock`.
         unsafe { write.head.as_ref() }.clear(LOCKED);
     }
 }
@@ -128,10 +124,10 @@ fn first_changed(log: &Log) -> Option<&Read> {
 }
 
 /// Publishes the writes, which are locked, and answers the variables that somebody waits for.
-fn publish(writes: &[Write], number: u64) -> Vec<NonNull<Head>> {
-    let mut told = Vec::new();
+fn publish(writes: &[Write], number: u64) -> Told {
+    let mut told = Told::new();
     for write in writes {
-        // SAFETY: as in `lock`, the variable is in memory.
+        // SAFETY: a variable of the log, as in `lock`.
         let variable = unsafe { write.head.as_ref() };
         let before = write.before.expect("it was locked");
         // SAFETY: the variable is locked, by this; the log has the one address of the new version.
@@ -145,25 +141,34 @@ fn publish(writes: &[Write], number: u64) -> Vec<NonNull<Head>> {
 }
 
 /// Tells all that wait for these variables, and lets go of the handles.
+#[inline]
+pub(crate) fn tell(told: Told) {
+    if !told.is_empty() {
+        tell_all(told);
+    }
+}
+
 #[cold]
-pub(crate) fn tell(told: Vec<NonNull<Head>>) {
+#[inline(never)]
+fn tell_all(told: Told) {
     for head in told {
-        // SAFETY: the handle keeps the variable.
+        // SAFETY: the handle in the list keeps the variable.
         unsafe { head.as_ref() }.waiters.lock().notify_all(0);
         crate::var::release(head);
     }
 }
 
-/// A commit of one write, without a look at the value before. `None` if the variable is held.
-pub(crate) fn write_blindly(write: &mut Write) -> Option<Committed> {
-    let writes = std::slice::from_mut(write);
+/// Commits a log without reads, and does not look at the values before. `None` if a variable is
+/// held.
+pub(crate) fn write_blindly(log: &mut Log) -> Option<Told> {
     loop {
-        match lock(writes) {
+        match lock(&mut log.writes) {
             Ok(()) => break,
             Err(Why::Held(_)) => return None,
             Err(_) => {}
         }
     }
     let number = advance_clock();
-    Some(Committed { number: Some(number), told: publish(writes, number) })
+    log.committed = Some(number);
+    Some(publish(&log.writes, number))
 }

@@ -10,6 +10,7 @@
 use crate::snapshot::{Retired, retire};
 use crate::stop::Blame;
 use crate::version::{Head, Kind, Version};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::Location;
@@ -72,6 +73,10 @@ pub(crate) struct Log {
     index: HashMap<NonNull<Head>, usize, BuildHasherDefault<OfAddress>>,
     /// The number of reads at which those of one variable are looked for.
     crowded: usize,
+    /// Variables that the transaction in turn holds.
+    pub(crate) held: Vec<NonNull<Head>>,
+    /// The number of the commit, if it has come to that.
+    pub(crate) committed: Option<u64>,
 }
 
 /// How many writes are looked through one by one.
@@ -81,16 +86,31 @@ const CROWD: usize = 1024;
 
 #[inline]
 fn bit(head: NonNull<Head>) -> u64 {
-    1 << (head.addr().get().wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> (usize::BITS - 6))
+    // Not the golden ratio: neighbours of that lie at Fibonacci's distances, 144 bytes for one.
+    1 << (head.addr().get().wrapping_mul(0xF135_7AEA_2E62_A9C5_u64 as usize) >> (usize::BITS - 6))
 }
 
 impl Log {
-    #[inline]
     pub(crate) fn read(&mut self, head: NonNull<Head>, version: NonNull<Version>, site: &'static Location<'static>) {
-        if self.reads.len() == self.reads.capacity() {
+        if !self.read_at_once(head, version, site) {
             self.thin_out();
+            self.reads.push(Read { head, version, site });
         }
-        self.reads.push(Read { head, version, site });
+    }
+
+    /// As `read`, if there is room. Answers whether there was.
+    #[inline]
+    pub(crate) fn read_at_once(
+        &mut self,
+        head: NonNull<Head>,
+        version: NonNull<Version>,
+        site: &'static Location<'static>,
+    ) -> bool {
+        let has_room = self.reads.len() != self.reads.capacity();
+        if has_room {
+            self.reads.push(Read { head, version, site });
+        }
+        has_room
     }
 
     /// Drops repeated reads, so that a body which looks at the same variables again and again needs
@@ -106,10 +126,16 @@ impl Log {
         self.reads.reserve(16);
     }
 
+    /// Whether the attempt may have written a variable.
+    #[inline]
+    pub(crate) fn may_own(&self, head: NonNull<Head>) -> bool {
+        self.filter != 0 && self.filter & bit(head) != 0
+    }
+
     /// The version that the attempt has written.
     #[inline]
     pub(crate) fn own(&self, head: NonNull<Head>) -> Option<NonNull<Version>> {
-        if self.filter & bit(head) == 0 { None } else { self.find(head).map(|write| self.writes[write].new) }
+        if self.may_own(head) { self.find(head).map(|write| self.writes[write].new) } else { None }
     }
 
     fn find(&self, head: NonNull<Head>) -> Option<usize> {
@@ -121,7 +147,7 @@ impl Log {
 
     #[inline]
     pub(crate) fn write(&mut self, head: NonNull<Head>, new: NonNull<Version>, kind: &'static Kind) {
-        if self.filter & bit(head) != 0
+        if self.may_own(head)
             && let Some(write) = self.find(head)
         {
             let version = std::mem::replace(&mut self.writes[write].new, new);
@@ -162,39 +188,81 @@ impl Log {
         }
     }
 
-    /// Empties the log, and retires its versions: those that the commit `number` has replaced, if
-    /// it has come to that, and all that were not published.
+    /// Empties the log, and retires its versions: those that the commit has replaced, if it has
+    /// come to that, and all that were not published.
     ///
     /// # Safety
-    /// The attempt has ended, and with `number` all its writes were published by that commit.
-    pub(crate) unsafe fn retire(&mut self, number: Option<u64>) {
-        let Self { writes, replaced, rolled_back, .. } = self;
+    /// The attempt has ended, and if there is the number of a commit, that has published all
+    /// writes.
+    #[inline]
+    pub(crate) unsafe fn retire(&mut self) {
+        if !self.writes.is_empty() || !self.rolled_back.is_empty() {
+            // SAFETY: the caller promises the same of the commit.
+            unsafe { self.retire_versions() };
+        }
+        self.reads.clear();
+        self.crowded = 0;
+    }
+
+    /// # Safety
+    /// As for `retire`.
+    unsafe fn retire_versions(&mut self) {
+        let Self { writes, replaced, rolled_back, committed, .. } = self;
         // SAFETY: nobody else has seen a version that was not published, and the attempt has ended;
         // the others were replaced by the commit of this number.
         let retired = |stamp, version, kind| unsafe { Retired::version(stamp, version, kind) };
-        let replaced = replaced.drain(..).map(|gone| retired(0, gone.version, writes[gone.write].kind));
-        let rolled_back = rolled_back.drain(..).map(|(version, kind)| retired(0, version, kind));
-        let written = writes.iter().map(|write| match (number, write.before) {
+        let committed = committed.take();
+        if !replaced.is_empty() || !rolled_back.is_empty() {
+            let replaced = replaced.drain(..).map(|gone| retired(0, gone.version, writes[gone.write].kind));
+            retire(replaced.chain(rolled_back.drain(..).map(|(version, kind)| retired(0, version, kind))));
+        }
+        retire(writes.iter().map(|write| match (committed, write.before) {
             (Some(number), Some(before)) => retired(number, before, write.kind),
             _ => retired(0, write.new, write.kind),
-        });
-        retire(written.chain(replaced).chain(rolled_back));
-        self.clear();
-    }
-
-    fn clear(&mut self) {
-        self.reads.clear();
-        self.writes.clear();
+        }));
+        writes.clear();
         self.filter = 0;
-        self.crowded = 0;
-        if !self.index.is_empty() {
-            self.index.clear();
-        }
+        self.index.clear();
     }
 
     /// How much memory the log keeps for another attempt, in entries.
     pub(crate) fn capacity(&self) -> usize {
         self.reads.capacity() + self.writes.capacity() + self.index.capacity()
+    }
+}
+
+thread_local! {
+    /// The log of the last attempt.
+    static LAST: Cell<Option<Box<Log>>> = const { Cell::new(None) };
+}
+
+/// How many entries a log keeps room for between attempts.
+const KEPT: usize = 4096;
+
+/// The log of this thread, in the hands of an attempt, which ends before this is dropped.
+pub(crate) struct Taken(Option<Box<Log>>);
+
+impl Taken {
+    #[inline]
+    pub(crate) fn take() -> Self {
+        Self(Some(LAST.try_with(Cell::take).ok().flatten().unwrap_or_default()))
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self) -> &mut Log {
+        self.0.as_mut().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Taken {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut log) = self.0.take() else { return };
+        // SAFETY: the attempt has ended; its commit publishes all writes when it has the number.
+        unsafe { log.retire() };
+        if log.capacity() <= KEPT {
+            let _ = LAST.try_with(|last| last.set(Some(log)));
+        }
     }
 }
 

@@ -29,9 +29,10 @@
 //! A slot belongs to one attempt at a time. Threads keep one for their next attempt; slots are
 //! never freed, so that anybody may look at all of them.
 //!
-//! Retired memory lies with its thread at first. Memory that an attempt may still see goes to a
-//! list for all, the *limbo*, and its slot is noted, in this order and under the lock of the limbo.
-//! The end of a noted attempt reclaims. **When idle** (no attempt is under way) the limbo is empty.
+//! Retired memory lies with its thread at first, and some tens of versions without drops may stay
+//! there. Of more, the part that an attempt may still see goes to a list for all, the *limbo*, and
+//! its slot is noted, in this order and under the lock of the limbo. The end of a noted attempt
+//! reclaims. **When idle** (no attempt is under way) the limbo is empty.
 //!
 //! **The races to fear**:
 //!
@@ -306,13 +307,16 @@ impl Retired {
 struct Local {
     slot: Cell<Option<&'static Slot>>,
     retired: RefCell<Vec<Retired>>,
-    /// Whether this thread frees, further out: the memory that a drop retires is freed there, and a
+    /// Whether this thread frees, further out: memory that a drop retires is freed there, and a
     /// long list of variables needs no long stack.
     frees: Cell<bool>,
 }
 
 /// How much memory without drops a thread keeps.
 const BATCH: usize = 64;
+
+/// How much of that it keeps after a look, where attempts that are under way may still see it.
+const REST: usize = BATCH / 2;
 
 #[cfg(not(loom))]
 thread_local! {
@@ -331,7 +335,7 @@ impl Drop for Local {
         if let Some(slot) = self.slot.take() {
             slot.give_back();
         }
-        settle(&mut self.retired.take());
+        settle(&mut self.retired.take(), 0);
     }
 }
 
@@ -355,7 +359,7 @@ pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
         Ok(false) => {}
         Ok(true) => reclaim(),
         // The thread ends.
-        Err(_) => settle(&mut memory.collect()),
+        Err(_) => settle(&mut memory.collect(), 0),
     }
 }
 
@@ -370,8 +374,14 @@ fn reclaim() {
     // Drops do not unwind out of `free`, and are not suspended: this thread comes back here.
     loop {
         let mut retired = LOCAL.try_with(|local| local.retired.take()).unwrap_or_default();
-        settle(&mut retired);
-        let more = LOCAL.try_with(|local| !local.retired.borrow().is_empty());
+        settle(&mut retired, REST);
+        let more = LOCAL.try_with(|local| {
+            let mut more = local.retired.borrow_mut();
+            // The rest, and the room of the list.
+            std::mem::swap(&mut *more, &mut retired);
+            more.extend(retired.drain(..));
+            more.len() >= BATCH || more.iter().any(Retired::is_urgent)
+        });
         if more != Ok(true) {
             break;
         }
@@ -379,25 +389,26 @@ fn reclaim() {
     let _ = LOCAL.try_with(|local| local.frees.set(false));
 }
 
-/// Frees all that can be freed of this and of the limbo; the rest goes to the limbo, and each
-/// attempt that may see some of that is noted.
-fn settle(retired: &mut Vec<Retired>) {
-    let oldest = oldest(0);
-    let mut free = Vec::new();
-    sort_out(retired, oldest, &mut free);
+/// Frees all that can be freed of this and of the limbo. Of the rest, a list of `keep` at most
+/// without drops stays as it is; else the rest goes to the limbo, and each attempt that may see
+/// some of that is noted.
+fn settle(retired: &mut Vec<Retired>, keep: usize) {
+    // SAFETY: `oldest` has found no attempt that is older than the stamps.
+    let free = |memory: Retired| unsafe { memory.free() };
+    out_of_sight(retired, oldest(0)).for_each(free);
+    let mut gone = Vec::new();
     let mut limbo = limbo();
-    if !retired.is_empty() || !limbo.is_empty() {
+    if retired.len() > keep || retired.iter().any(Retired::is_urgent) {
         limbo.append(retired);
+    }
+    if !limbo.is_empty() {
         // Under the lock: an attempt that is noted finds the memory there.
         let last = limbo.iter().map(|memory| memory.stamp).max().unwrap_or(0);
-        let oldest = self::oldest(last);
-        sort_out(&mut limbo, oldest, &mut free);
+        let oldest = oldest(last);
+        gone.extend(out_of_sight(&mut limbo, oldest));
     }
     drop(limbo);
-    for memory in free {
-        // SAFETY: `oldest` has found no attempt that is older than the stamp.
-        unsafe { memory.free() };
-    }
+    gone.into_iter().for_each(free);
 }
 
 /// The oldest snapshot of the attempts that are under way; those before `stamp` are noted.
@@ -408,6 +419,7 @@ fn oldest(stamp: u64) -> u64 {
     oldest
 }
 
-fn sort_out(retired: &mut Vec<Retired>, oldest: u64, free: &mut Vec<Retired>) {
-    free.extend(retired.extract_if(.., |memory| memory.stamp <= oldest));
+/// Takes out the memory that no snapshot from `oldest` on sees.
+fn out_of_sight(retired: &mut Vec<Retired>, oldest: u64) -> impl Iterator<Item = Retired> {
+    retired.extract_if(.., move |memory| memory.stamp <= oldest)
 }

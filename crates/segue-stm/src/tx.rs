@@ -34,7 +34,7 @@
 //!    |--begins again: a conflict                                                 |--begins again: a write, a retry
 //!    '--retry: waits for a change of a variable that was read
 //!
-//!   TURN: all that it reads or writes is held, `turn.rs`; begins for `retry` alone again
+//!   TURN: all that is read or written is held, `turn.rs`; begins for `retry` alone again
 //! ```
 //!
 //! **Cancellation**, a panic, `retry` and a conflict end an attempt alike: nothing was published,
@@ -46,9 +46,9 @@
 //! without a handle is retired as a version is (`snapshot.rs`): after the attempts that were under
 //! way.
 //!
-//! References that a body gets live as long as the attempt: the lifetime `'t` is the body's own,
-//! chosen by `atomically` (the body takes any), so they can't leave by the result, by a captured
-//! variable, or by another thread that outlives the body.
+//! References that a body gets live as long as the attempt: the lifetime `'t` is that of the log's
+//! loan, and the body takes any, so they can't leave by the result, by a captured variable, or by
+//! another thread that outlives the body.
 #![allow(unsafe_code)] // Versions are reached by address.
 
 use crate::log::{Log, Mark, Read};
@@ -57,7 +57,7 @@ use crate::stop::{Blame, Stop, Why};
 use crate::turn::Turn;
 use crate::var::TVar;
 use crate::version::{HELD, Head, Holding, LOCKED, Version, Word, pause};
-use segue_core::scheduling::preemption_point_in_no_suspend;
+use segue_core::scheduling::{is_simulated, preemption_point_in_no_suspend};
 use segue_core::{Source, Waitable};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -91,46 +91,44 @@ enum Mode {
 /// # Ok::<(), segue_core::Cancelled>(())
 /// ```
 pub struct Tx<'t> {
+    /// Ends after the drop has let go of the turn, since the end may run the drops of values.
     snapshot: Snapshot,
-    log: RefCell<Box<Log>>,
+    log: RefCell<&'t mut Log>,
+    turn: Option<Turn>,
     mode: Cell<Mode>,
+    /// Whether a read may take the short way: the mode is `Now`, and nobody interrupts the body.
+    at_once: Cell<bool>,
     /// Whether an earlier attempt has written in vain, in the past.
     writes: bool,
     /// The read that has put it into the past.
     past: Cell<Option<Blame>>,
     /// How many reads were looked at again.
     looked_at: Cell<usize>,
-    /// Variables that the transaction in turn has read and not written.
-    pub(crate) held: RefCell<Vec<NonNull<Head>>>,
-    /// Whether a read or write has failed: then no commit follows, whatever the body returns.
+    /// Whether a read or write has failed: then no commit follows, also after an `Ok` of the body.
     stopped: Cell<Option<Why>>,
     /// Whether a simulator may interrupt the body.
     interrupted: bool,
-    attempt: PhantomData<Cell<&'t ()>>,
     /// Its thread's.
     local: PhantomData<*const ()>,
 }
 
 impl<'t> Tx<'t> {
-    pub(crate) fn begin(log: Box<Log>, turn: Option<&Turn>, writes: bool) -> Self {
+    #[inline]
+    pub(crate) fn begin(log: &'t mut Log, turn: Option<Turn>, writes: bool) -> Self {
+        let interrupted = is_simulated() && !must_not_suspend();
         Self {
             snapshot: Snapshot::begin(),
             log: RefCell::new(log),
             mode: Cell::new(if turn.is_some() { Mode::Turn } else { Mode::Now }),
+            at_once: Cell::new(turn.is_none() && !interrupted),
             writes,
             past: Cell::new(None),
             looked_at: Cell::new(0),
-            held: RefCell::new(Vec::new()),
             stopped: Cell::new(None),
-            interrupted: !must_not_suspend(),
-            attempt: PhantomData,
+            interrupted,
+            turn,
             local: PhantomData,
         }
-    }
-
-    /// The log, after the attempt and its snapshot.
-    pub(crate) fn into_log(self) -> Box<Log> {
-        self.log.into_inner()
     }
 
     #[inline]
@@ -159,52 +157,55 @@ impl<'t> Tx<'t> {
     #[inline]
     #[track_caller]
     pub fn read<T: Send + Sync + 'static>(&self, var: &TVar<T>) -> Result<&'t T, Stop> {
-        self.point();
-        let version = self.version(NonNull::from(var.head()), Location::caller())?;
+        let (head, site) = (NonNull::from(var.head()), Location::caller());
+        let version = match self.version_at_once(head, site) {
+            Some(version) => version,
+            None => self.version(head, site)?,
+        };
         // SAFETY: the version is of a variable of this type, and one of the snapshot's or of the
         // log's, which are in memory for the attempt.
         Ok(unsafe { Holding::value(version) })
     }
 
+    /// The version that most reads find: the attempt has not written the variable, and nobody else
+    /// has since the snapshot.
     #[inline]
+    fn version_at_once(&self, head: NonNull<Head>, site: &'static Location<'static>) -> Option<NonNull<Version>> {
+        let log = &mut **self.log.borrow_mut();
+        if !self.at_once.get() || log.may_own(head) {
+            return None;
+        }
+        // SAFETY: the handle of the body keeps the variable.
+        let word = unsafe { head.as_ref() }.load();
+        // SAFETY: the snapshot has begun before, and the word is not locked.
+        if word.has(LOCKED) || unsafe { Version::number(word.version()) } > self.snapshot.number.get() {
+            return None;
+        }
+        log.read_at_once(head, word.version(), site).then_some(word.version())
+    }
+
+    /// The version that a read finds.
+    #[cold]
+    #[inline(never)]
     fn version(&self, head: NonNull<Head>, site: &'static Location<'static>) -> Result<NonNull<Version>, Stop> {
+        self.point();
         let log = &mut **self.log.borrow_mut();
         if let Some(own) = log.own(head) {
             return Ok(own);
         }
-        if self.mode.get() == Mode::Now {
-            // SAFETY: the handle keeps the variable.
-            let word = unsafe { head.as_ref() }.load();
-            // SAFETY: the snapshot has begun before, and the word is not locked.
-            if !word.has(LOCKED) && unsafe { Version::number(word.version()) } <= self.snapshot.number.get() {
-                log.read(head, word.version(), site);
-                return Ok(word.version());
-            }
-        }
-        self.version_slowly(log, head, site)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn version_slowly(
-        &self,
-        log: &mut Log,
-        head: NonNull<Head>,
-        site: &'static Location<'static>,
-    ) -> Result<NonNull<Version>, Stop> {
         if self.is_stopped() {
             return Err(Stop(Why::Stopped));
         }
-        // SAFETY: the handle keeps the variable.
+        // SAFETY: the handle of the body keeps the variable.
         let variable = unsafe { head.as_ref() };
         if self.mode.get() == Mode::Turn {
-            let version = self.hold(head);
+            let version = hold(log, head);
             log.read(head, version, site);
             return Ok(version);
         }
         loop {
             let version = variable.load_unlocked().version();
-            // SAFETY: as in `version`, the word is not locked.
+            // SAFETY: as in `version_at_once`, once that is unlocked.
             if unsafe { Version::number(version) } <= self.snapshot.number.get() {
                 if self.mode.get() == Mode::Now {
                     log.read(head, version, site);
@@ -218,6 +219,7 @@ impl<'t> Tx<'t> {
                 }
                 self.past.set(Some(changed));
                 self.mode.set(Mode::Past);
+                self.at_once.set(false);
             }
             // SAFETY: as above; the number is the snapshot's.
             return Ok(unsafe { Version::as_of(version, self.snapshot.number.get()) });
@@ -247,24 +249,6 @@ impl<'t> Tx<'t> {
         Ok(())
     }
 
-    /// Holds a variable, in turn, and answers its version.
-    fn hold(&self, head: NonNull<Head>) -> NonNull<Version> {
-        // SAFETY: the handle keeps the variable.
-        let variable = unsafe { head.as_ref() };
-        let mut spins = 0;
-        loop {
-            match variable.set_unless(HELD, HELD | LOCKED) {
-                Ok(word) => {
-                    self.held.borrow_mut().push(head);
-                    return word.version();
-                }
-                // There is one turn, so this transaction has held the variable.
-                Err(word) if word.has(HELD) => return word.version(),
-                Err(_) => pause(&mut spins),
-            }
-        }
-    }
-
     /// Writes a value, which others see after the commit, and this transaction at once.
     ///
     /// # Errors
@@ -291,7 +275,7 @@ impl<'t> Tx<'t> {
         match self.mode.get() {
             Mode::Now => {}
             Mode::Past => return Err(self.stop(Why::Conflict(self.past.get().expect("it is in the past")))),
-            Mode::Turn => _ = self.hold(head),
+            Mode::Turn => _ = hold(&mut self.log.borrow_mut(), head),
         }
         let new = Holding::make(value, Location::caller());
         self.log.borrow_mut().write(head, new, var.head().kind);
@@ -335,7 +319,8 @@ impl<'t> Tx<'t> {
     ///
     /// let queue = TVar::new(Vec::new());
     /// let first = std::thread::scope(|s| {
-    ///     s.spawn(|| atomically(|tx| tx.modify(&queue, |items| [items.as_slice(), &[7]].concat())));
+    ///     s.spawn(|| atomically(|tx| tx.modify(&queue, |items| [items.as_slice(),
+    ///     &[7]].concat())));
     ///     atomically(|tx| match tx.read(&queue)?.first() {
     ///         Some(first) => Ok(*first),
     ///         None => tx.retry(),
@@ -491,7 +476,7 @@ impl<'t> Tx<'t> {
         self.mode.get() == Mode::Past
     }
 
-    pub(crate) fn log(&self) -> &RefCell<Box<Log>> {
+    pub(crate) fn log(&self) -> &RefCell<&'t mut Log> {
         &self.log
     }
 
@@ -502,12 +487,35 @@ impl<'t> Tx<'t> {
     pub(crate) fn has_turn(&self) -> bool {
         self.mode.get() == Mode::Turn
     }
+}
 
-    /// Lets go of all that the turn holds.
-    pub(crate) fn let_go(&self) {
-        for head in self.held.take() {
+/// Before the snapshot's end: lets go of all that the turn holds, and of the turn.
+impl Drop for Tx<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let held = &mut self.log.get_mut().held;
+        while let Some(head) = held.pop() {
             // SAFETY: a variable that the attempt has met is in memory.
             unsafe { head.as_ref() }.clear(HELD);
+        }
+        self.turn = None;
+    }
+}
+
+/// Holds a variable, in turn, and answers its version.
+fn hold(log: &mut Log, head: NonNull<Head>) -> NonNull<Version> {
+    // SAFETY: the handle of the body keeps the variable.
+    let variable = unsafe { head.as_ref() };
+    let mut spins = 0;
+    loop {
+        match variable.set_unless(HELD, HELD | LOCKED) {
+            Ok(word) => {
+                log.held.push(head);
+                return word.version();
+            }
+            // There is one turn, so this transaction has held the variable.
+            Err(word) if word.has(HELD) => return word.version(),
+            Err(_) => pause(&mut spins),
         }
     }
 }

@@ -52,7 +52,7 @@ static HOOK: OnceLock<fn()> = OnceLock::new();
 pub fn preemption_point() {
     // A hint: a simulation begins that before the start of its fibers, on the thread that they run
     // on.
-    if SIMULATIONS.load(Ordering::Relaxed) != 0 {
+    if is_simulated() {
         at_point();
     }
 }
@@ -68,15 +68,23 @@ fn at_point() {
     }
 }
 
+/// Whether a [point](preemption_point) may have an effect, on this thread or another one: for
+/// code that would have many of them.
+#[inline]
+#[must_use]
+pub fn is_simulated() -> bool {
+    SIMULATIONS.load(Ordering::Relaxed) != 0
+}
+
 /// A [`preemption_point`] inside of [`no_suspend`](crate::no_suspend), by the code that has called
-/// that: for code that is not to wait, and that others may interrupt all the same, such as the body
-/// of a transaction.
+/// that: for code that is not to wait, and which others may interrupt all the same, such as
+/// the body of a transaction.
 ///
 /// # Cancellation
 /// *No effect*: a point does not look.
 #[inline]
 pub fn preemption_point_in_no_suspend() {
-    if SIMULATIONS.load(Ordering::Relaxed) != 0 {
+    if is_simulated() {
         at_lifted_point();
     }
 }
