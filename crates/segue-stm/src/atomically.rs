@@ -119,7 +119,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
                 None => wait(&mut Turn::free(at))?,
             }
         };
-        drop(log);
+        // Before the drop of the value, which may wait for one that is told.
         tell(told);
         Ok(())
     }

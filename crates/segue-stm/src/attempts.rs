@@ -81,16 +81,16 @@ impl<F> Attempts<F> {
         F: for<'t> Fn(&Tx<'t>) -> Result<R, Stop>,
     {
         let mut log = Taken::take();
-        let tx = Tx::begin(log.get(), turn, self.writes);
+        let mut tx = Tx::begin(log.get(), turn, self.writes);
         let run = || {
             let value = tx.ended(open::during(&tx, || (self.body)(&tx)))?;
             Ok((value, tx.commit()?))
         };
         match no_suspend(run) {
             Ok((value, told)) => {
-                drop(tx);
-                drop(log);
+                tx.let_go();
                 self.recovery = None;
+                // Before the drops of values, which may wait for one that is told.
                 tell(told);
                 End::Done(value)
             }

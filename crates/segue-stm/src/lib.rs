@@ -54,6 +54,19 @@
 //! memory, `turn.rs` the reason why every transaction comes to its end. `retry` and `or_else` are
 //! those of Harris, Marlow, Peyton Jones and Herlihy (2005).
 
+#[cfg(not(loom))]
+use segue_core::plain_thread_local;
+
+/// As core's, of the threads of a model.
+#[cfg(loom)]
+macro_rules! threads_of_models {
+    ($($declared:tt)*) => {
+        loom::thread_local! { $($declared)* }
+    };
+}
+#[cfg(loom)]
+use threads_of_models as plain_thread_local;
+
 mod atomically;
 mod attempts;
 mod commit;

@@ -48,9 +48,10 @@ impl Write {
 
 /// A write that was replaced by a later one.
 struct Replaced {
-    /// The index of the write.
+    /// The index of the write, until the commit, which sorts them.
     write: usize,
     version: NonNull<Version>,
+    kind: &'static Kind,
 }
 
 /// A point of a log to come back to.
@@ -151,7 +152,7 @@ impl Log {
             && let Some(write) = self.find(head)
         {
             let version = std::mem::replace(&mut self.writes[write].new, new);
-            self.replaced.push(Replaced { write, version });
+            self.replaced.push(Replaced { write, version, kind });
             return;
         }
         self.filter |= bit(head);
@@ -175,9 +176,9 @@ impl Log {
     /// Undoes the writes since the mark. Reads stay: later steps depend on them.
     pub(crate) fn roll_back(&mut self, mark: Mark) {
         while self.replaced.len() > mark.replaced {
-            let Replaced { write, version } = self.replaced.pop().expect("it is longer");
+            let Replaced { write, version, kind } = self.replaced.pop().expect("it is longer");
             let undone = std::mem::replace(&mut self.writes[write].new, version);
-            self.rolled_back.push((undone, self.writes[write].kind));
+            self.rolled_back.push((undone, kind));
         }
         for undone in self.writes.drain(mark.writes..) {
             self.rolled_back.push((undone.new, undone.kind));
@@ -213,7 +214,7 @@ impl Log {
         let retired = |stamp, version, kind| unsafe { Retired::version(stamp, version, kind) };
         let committed = committed.take();
         if !replaced.is_empty() || !rolled_back.is_empty() {
-            let replaced = replaced.drain(..).map(|gone| retired(0, gone.version, writes[gone.write].kind));
+            let replaced = replaced.drain(..).map(|gone| retired(0, gone.version, gone.kind));
             retire(replaced.chain(rolled_back.drain(..).map(|(version, kind)| retired(0, version, kind))));
         }
         retire(writes.iter().map(|write| match (committed, write.before) {
@@ -227,7 +228,8 @@ impl Log {
 
     /// How much memory the log keeps for another attempt, in entries.
     pub(crate) fn capacity(&self) -> usize {
-        self.reads.capacity() + self.writes.capacity() + self.index.capacity()
+        let undone = self.replaced.capacity() + self.rolled_back.capacity();
+        self.reads.capacity() + self.writes.capacity() + self.index.capacity() + undone
     }
 }
 

@@ -3,6 +3,7 @@
 //! Used by transactions inside of a body, which are a part of the one around.
 #![allow(unsafe_code)] // Attempts are reached by address.
 
+use crate::plain_thread_local;
 use crate::tx::Tx;
 use segue_core::Fiber;
 use segue_core::scheduling::current;
@@ -17,7 +18,7 @@ struct Open {
     outer: Cell<*const Self>,
 }
 
-segue_core::plain_thread_local! {
+plain_thread_local! {
     /// The attempts of this thread: one, but in a simulation, which interrupts them.
     static OPEN: Cell<*const Open> = Cell::new(ptr::null());
 }
@@ -25,7 +26,7 @@ segue_core::plain_thread_local! {
 /// Runs `f` with the attempt around, if the caller is inside of the body of one.
 #[inline]
 pub(crate) fn with_outer<R>(f: impl FnOnce(&Tx<'static>) -> R) -> Option<R> {
-    let first = OPEN.get();
+    let first = OPEN.with(Cell::get);
     if first.is_null() {
         return None;
     }
@@ -52,8 +53,8 @@ fn find(mut at: *const Open) -> Option<NonNull<Tx<'static>>> {
 #[inline]
 pub(crate) fn during<R>(attempt: &Tx<'_>, f: impl FnOnce() -> R) -> R {
     let attempt = NonNull::from(attempt).cast();
-    let open = Open { owner: current(), attempt, outer: Cell::new(OPEN.get()) };
-    OPEN.set(&raw const open);
+    let open = Open { owner: current(), attempt, outer: Cell::new(OPEN.with(Cell::get)) };
+    OPEN.with(|first| first.set(&raw const open));
     let _leave = Leave(&open);
     f()
 }
@@ -64,11 +65,11 @@ impl Drop for Leave<'_> {
     #[inline]
     fn drop(&mut self) {
         let (own, outer) = (ptr::from_ref(self.0), self.0.outer.get());
-        if OPEN.get() == own {
-            return OPEN.set(outer);
+        if OPEN.with(Cell::get) == own {
+            return OPEN.with(|first| first.set(outer));
         }
         // Attempts that have begun later, in a simulation, stand in front.
-        let mut at = OPEN.get();
+        let mut at = OPEN.with(Cell::get);
         // SAFETY: as in `find`; this attempt is in the list.
         while let Some(open) = unsafe { at.as_ref() } {
             at = open.outer.get();

@@ -34,6 +34,9 @@
 //! its slot is noted, in this order and under the lock of the limbo. The end of a noted attempt
 //! reclaims. **When idle** (no attempt is under way) the limbo is empty.
 //!
+//! Memory is freed between the attempts of a thread, never within one: the drop of a value is
+//! foreign code, may have a transaction of its own, and is no part of the one around.
+//!
 //! **The races to fear**:
 //!
 //! - An attempt publishes its number while somebody looks for active ones. The attempt writes the
@@ -54,13 +57,14 @@
 //! the note after Hyaline, in which the last reader frees.
 #![allow(unsafe_code)] // Memory is freed by address.
 
+use crate::plain_thread_local;
 use crate::version::{Head, Kind, Version};
 use segue_core::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use segue_core::no_suspend;
+use segue_core::scheduling::{Lock, LockGuard};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A word with cache lines of its own.
 #[repr(align(128))]
@@ -75,7 +79,7 @@ struct World {
     clock: Apart<AtomicU64>,
     /// The slots, linked; only added to.
     slots: AtomicPtr<Slot>,
-    limbo: Mutex<Vec<Retired>>,
+    limbo: Lock<Limbo>,
 }
 
 /// The place in which an attempt publishes its snapshot.
@@ -92,7 +96,7 @@ fn world() -> &'static World {
     static WORLD: World = World {
         clock: Apart(AtomicU64::new(0)),
         slots: AtomicPtr::new(ptr::null_mut()),
-        limbo: Mutex::new(Vec::new()),
+        limbo: Lock::new(Limbo::new()),
     };
     &WORLD
 }
@@ -103,7 +107,7 @@ fn world() -> &'static World {
         static ref WORLD: World = World {
             clock: Apart(AtomicU64::new(0)),
             slots: AtomicPtr::new(ptr::null_mut()),
-            limbo: Mutex::new(Vec::new()),
+            limbo: Lock::new(Limbo::new()),
         };
     }
     &WORLD
@@ -151,11 +155,11 @@ impl Snapshot {
         let guess = world().clock.0.load(Ordering::Relaxed);
         slot.state.swap(2 * guess, Ordering::SeqCst);
         full_fence();
+        BUSY.with(|busy| busy.set(busy.get() + 1));
         Self { slot, number: Cell::new(clock()) }
     }
 
-    /// Ends the attempt. Memory that this attempt alone could see is freed by the next call of
-    /// [`reclaim`], which this asks for by its answer.
+    /// Ends the attempt. Answers whether memory is there that this attempt alone could see.
     #[inline]
     #[must_use]
     fn close(&mut self) -> bool {
@@ -175,7 +179,9 @@ impl Snapshot {
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        if self.close() {
+        let is_noted = self.close();
+        let busy = BUSY.with(|busy| busy.replace(busy.get() - 1) - 1);
+        if is_noted || (busy == 0 && OWES.with(Cell::get)) {
             reclaim();
         }
     }
@@ -307,9 +313,12 @@ impl Retired {
 struct Local {
     slot: Cell<Option<&'static Slot>>,
     retired: RefCell<Vec<Retired>>,
-    /// Whether this thread frees, further out: memory that a drop retires is freed there, and a
-    /// long list of variables needs no long stack.
-    frees: Cell<bool>,
+}
+
+impl Local {
+    const fn new() -> Self {
+        Self { slot: Cell::new(None), retired: RefCell::new(Vec::new()) }
+    }
 }
 
 /// How much memory without drops a thread keeps.
@@ -320,14 +329,21 @@ const REST: usize = BATCH / 2;
 
 #[cfg(not(loom))]
 thread_local! {
-    static LOCAL: Local = const {
-        Local { slot: Cell::new(None), retired: RefCell::new(Vec::new()), frees: Cell::new(false) }
-    };
+    static LOCAL: Local = const { Local::new() };
 }
 
 #[cfg(loom)]
 loom::thread_local! {
-    static LOCAL: Local = Local { slot: Cell::new(None), retired: RefCell::new(Vec::new()), frees: Cell::new(false) };
+    static LOCAL: Local = Local::new();
+}
+
+plain_thread_local! {
+    /// The attempts that are under way on this thread, and one more while it frees. Memory is freed
+    /// at none: the drop of a value is no part of a transaction, and a long list of variables needs
+    /// no long stack.
+    static BUSY: Cell<usize> = Cell::new(0);
+    /// Whether somebody has asked for a [`reclaim`] that is still to come.
+    static OWES: Cell<bool> = Cell::new(false);
 }
 
 impl Drop for Local {
@@ -335,17 +351,48 @@ impl Drop for Local {
         if let Some(slot) = self.slot.take() {
             slot.give_back();
         }
-        settle(&mut self.retired.take(), 0);
+        bury(self.retired.take());
     }
 }
 
-fn limbo() -> MutexGuard<'static, Vec<Retired>> {
-    // No code panics under the lock but for a want of memory.
-    world().limbo.lock().unwrap_or_else(PoisonError::into_inner)
+fn limbo() -> LockGuard<'static, Limbo> {
+    world().limbo.lock()
+}
+
+/// The list of memory that attempts under way may see.
+struct Limbo {
+    memory: Vec<Retired>,
+    /// The oldest stamp, and the newest.
+    first: u64,
+    last: u64,
+}
+
+impl Limbo {
+    const fn new() -> Self {
+        Self { memory: Vec::new(), first: u64::MAX, last: 0 }
+    }
+
+    fn add(&mut self, retired: &mut Vec<Retired>) {
+        for memory in retired.drain(..) {
+            self.first = self.first.min(memory.stamp);
+            self.last = self.last.max(memory.stamp);
+            self.memory.push(memory);
+        }
+    }
+
+    /// Takes out the memory that no snapshot from `oldest` on sees. Without such memory this is one
+    /// comparison: beside an attempt that takes long the list may be long.
+    fn take(&mut self, oldest: u64, gone: &mut Vec<Retired>) {
+        if self.first <= oldest {
+            let mut memory = std::mem::replace(self, Self::new()).memory;
+            gone.extend(out_of_sight(&mut memory, oldest));
+            self.add(&mut memory);
+        }
+    }
 }
 
 /// Takes memory out of use, and frees all that nobody can see any more: at once if a drop is to
-/// run, else from time to time. Not to be called within an attempt.
+/// run, else from time to time; but not before the attempts of this thread have ended.
 #[inline]
 pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
     let mut memory = memory.into_iter();
@@ -359,34 +406,40 @@ pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
         Ok(false) => {}
         Ok(true) => reclaim(),
         // The thread ends.
-        Err(_) => settle(&mut memory.collect(), 0),
+        Err(_) => bury(memory.collect()),
     }
 }
 
-/// Frees all memory that nobody can see any more.
+/// [`retire`], in the destructors of a thread.
+#[cold]
+fn bury(mut retired: Vec<Retired>) {
+    if !retired.is_empty() {
+        limbo().add(&mut retired);
+        reclaim();
+    }
+}
+
+/// Frees all memory that nobody can see any more; later, if this thread is busy.
 #[cold]
 #[inline(never)]
 fn reclaim() {
-    let is_further_out = LOCAL.try_with(|local| local.frees.replace(true));
-    if is_further_out == Ok(true) {
+    OWES.with(|owes| owes.set(true));
+    if BUSY.with(Cell::get) != 0 {
         return;
     }
     // Drops do not unwind out of `free`, and are not suspended: this thread comes back here.
-    loop {
+    BUSY.with(|busy| busy.set(1));
+    while OWES.with(|owes| owes.replace(false)) {
         let mut retired = LOCAL.try_with(|local| local.retired.take()).unwrap_or_default();
         settle(&mut retired, REST);
-        let more = LOCAL.try_with(|local| {
+        let _ = LOCAL.try_with(|local| {
             let mut more = local.retired.borrow_mut();
             // The rest, and the room of the list.
             std::mem::swap(&mut *more, &mut retired);
-            more.extend(retired.drain(..));
-            more.len() >= BATCH || more.iter().any(Retired::is_urgent)
+            more.append(&mut retired);
         });
-        if more != Ok(true) {
-            break;
-        }
     }
-    let _ = LOCAL.try_with(|local| local.frees.set(false));
+    BUSY.with(|busy| busy.set(0));
 }
 
 /// Frees all that can be freed of this and of the limbo. Of the rest, a list of `keep` at most
@@ -399,13 +452,12 @@ fn settle(retired: &mut Vec<Retired>, keep: usize) {
     let mut gone = Vec::new();
     let mut limbo = limbo();
     if retired.len() > keep || retired.iter().any(Retired::is_urgent) {
-        limbo.append(retired);
+        limbo.add(retired);
     }
-    if !limbo.is_empty() {
+    if !limbo.memory.is_empty() {
         // Under the lock: an attempt that is noted finds the memory there.
-        let last = limbo.iter().map(|memory| memory.stamp).max().unwrap_or(0);
-        let oldest = oldest(last);
-        gone.extend(out_of_sight(&mut limbo, oldest));
+        let oldest = oldest(limbo.last);
+        limbo.take(oldest, &mut gone);
     }
     drop(limbo);
     gone.into_iter().for_each(free);

@@ -49,7 +49,8 @@ impl Turn {
     /// The turn, if it is free.
     pub(crate) fn try_take() -> Option<Self> {
         let mut line = line().lock();
-        (!std::mem::replace(line.state(), true)).then_some(Self(()))
+        // Not `then_some`: a turn that is made and dropped here would lock once more.
+        (!std::mem::replace(line.state(), true)).then(|| Self(()))
     }
 
     /// The source that is ready when the turn is free.

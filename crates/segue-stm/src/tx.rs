@@ -489,16 +489,24 @@ impl<'t> Tx<'t> {
     }
 }
 
-/// Before the snapshot's end: lets go of all that the turn holds, and of the turn.
-impl Drop for Tx<'_> {
+impl Tx<'_> {
+    /// Lets go of all that the turn holds, and of the turn: for the end of the attempt, before any
+    /// foreign code.
     #[inline]
-    fn drop(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         let held = &mut self.log.get_mut().held;
         while let Some(head) = held.pop() {
             // SAFETY: a variable that the attempt has met is in memory.
             unsafe { head.as_ref() }.clear(HELD);
         }
         self.turn = None;
+    }
+}
+
+impl Drop for Tx<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
