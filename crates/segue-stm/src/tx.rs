@@ -398,13 +398,12 @@ impl<'t> Tx<'t> {
         second: impl FnOnce(&Self) -> Result<R, Stop>,
     ) -> Result<R, Stop> {
         let mark = self.mark();
-        match first(self) {
-            Err(Stop(Why::Retry)) => {
-                self.roll_back(mark);
-                second(self)
-            }
-            result => result,
+        let result = first(self);
+        if matches!(result, Err(Stop(Why::Retry))) || self.takes_back_retry() {
+            self.roll_back(mark);
+            return second(self);
         }
+        result
     }
 
     /// A nested transaction: if `f` yields an error, its writes are undone, and those of the rest
@@ -453,6 +452,14 @@ impl<'t> Tx<'t> {
     pub(crate) fn stop(&self, why: Why) -> Stop {
         self.stopped.set(Some(why));
         Stop(Why::Stopped)
+    }
+
+    /// Whether a transaction inside of the body has asked for a retry, which is undone.
+    fn takes_back_retry(&self) -> bool {
+        let why = self.stopped.take();
+        let is_retry = matches!(why, Some(Why::Retry));
+        self.stopped.set(why.filter(|_| !is_retry));
+        is_retry
     }
 
     fn is_stopped(&self) -> bool {

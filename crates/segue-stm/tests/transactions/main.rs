@@ -1,4 +1,5 @@
 //! Transactions by their behaviour.
 
 mod bank;
+mod nested;
 mod profiles;
