@@ -47,6 +47,8 @@
 //! * [`Tx`] reads and writes. [`retry`](Tx::retry) and [`check`](Tx::check) wait for a change,
 //!   [`or_else`](Tx::or_else) has an alternative, [`retry_after`](Tx::retry_after) waits for
 //!   something else. [`catch`](Tx::catch) is a nested transaction, which an error undoes.
+//! * [`TQueue`], [`TChan`], [`TMVar`], [`TMap`] and [`TSet`] are made of variables, and used in the
+//!   same way: several of them change in one step.
 //! * [`Profile`] says which variables make transactions begin again, and on which lines.
 //!
 //! The algorithm is TL2 with extended snapshots and old versions, so that transactions which only
@@ -75,6 +77,7 @@ mod open;
 mod profile;
 mod snapshot;
 mod stop;
+mod structures;
 mod turn;
 mod tx;
 mod var;
@@ -84,5 +87,6 @@ mod waits;
 pub use atomically::{atomically, transaction};
 pub use profile::{Conflict, Profile};
 pub use stop::Stop;
+pub use structures::{TBQueue, TChan, TMVar, TMap, TQueue, TSet};
 pub use tx::Tx;
 pub use var::TVar;

@@ -3,3 +3,5 @@
 mod bank;
 mod nested;
 mod profiles;
+mod structures;
+mod written_twice;
