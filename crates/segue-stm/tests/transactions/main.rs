@@ -2,6 +2,7 @@
 
 mod bank;
 mod nested;
+mod papers;
 mod profiles;
 mod structures;
 mod written_twice;
