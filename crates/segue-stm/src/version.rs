@@ -116,6 +116,9 @@ impl Version {
     }
 }
 
+/// Compares the values of two versions.
+type Differ = unsafe fn(NonNull<Version>, NonNull<Version>) -> bool;
+
 /// The code for values of one type.
 pub(crate) struct Kind {
     /// Frees a version, with its value.
@@ -129,7 +132,7 @@ pub(crate) struct Kind {
     ///
     /// # Safety
     /// Both versions are in memory, and of this kind.
-    pub(crate) differ: Option<unsafe fn(NonNull<Version>, NonNull<Version>) -> bool>,
+    pub(crate) differ: Option<Differ>,
 }
 
 impl Kind {
@@ -325,5 +328,5 @@ impl Head {
 #[inline]
 pub(crate) fn pause(spins: &mut u32) {
     *spins += 1;
-    if *spins % SPINS == 0 { yield_now() } else { spin_loop() }
+    if spins.is_multiple_of(SPINS) { yield_now() } else { spin_loop() }
 }
