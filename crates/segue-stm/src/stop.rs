@@ -8,8 +8,8 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Why the body of a transaction stops before its end: made by [`Tx::retry`], by a read or write
-/// that has met a conflict, and by a cancellation. A body passes it on, by `?`.
+/// Why the body of a transaction stops before its end: made by [`Tx::retry`](crate::Tx::retry), by
+/// a read or write that has met a conflict, and by a cancellation. A body passes it on, by `?`.
 #[must_use = "a body passes it on"]
 pub struct Stop(pub(crate) Why);
 

@@ -5,4 +5,5 @@ mod nested;
 mod papers;
 mod profiles;
 mod structures;
+mod turn;
 mod written_twice;
