@@ -2,9 +2,11 @@
 //! it; and what must compile. Used by the step `mistakes`.
 
 use segue::channel::Receiver;
+use segue::incremental::{Fed, Feed, Machine, push};
 use segue::sync::{MVar, Mutex};
 use segue::{Cancelled, Waitable, after, select};
 use std::error::Error;
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 /// What waits at once, where something to wait for is asked for.
@@ -238,6 +240,37 @@ pub fn its_cancellation_is_returned_and_its_panic_raised() -> Result<u32, Cancel
 pub fn a_join_error_is_returned() -> Result<u32, Box<dyn Error + Send + Sync>> {
     after(Duration::ZERO).wait()?;
     Ok(segue::spawn(|| 42).join()?)
+}
+
+pub fn a_machine_goes_to_another_thread(mut machine: Machine<'static, u32>) {
+    //~ cannot be sent between threads safely
+    std::thread::spawn(move || machine.feed(b"more") == Fed::NeedMore);
+}
+
+pub fn a_slice_outlives_its_feed() {
+    let mut kept: &[u8] = &[];
+    segue::effect::region(|region| {
+        //~ borrowed data escapes outside of closure
+        let mut machine = region.push(|input: &mut Feed| kept = input.fill_buf().unwrap());
+        _ = machine.feed(b"lent");
+    });
+    _ = kept;
+}
+
+pub fn a_body_feeds_itself() {
+    segue::effect::region(|region| {
+        let mut machine = region.push(|_: &mut Feed| 0);
+        //~ cannot assign to `machine` because it is borrowed
+        machine = region.push(|_: &mut Feed| if machine.feed(b"more") == Fed::NeedMore { 1 } else { 2 });
+        _ = machine.feed(b"");
+    });
+}
+
+pub fn a_machine_is_finished_twice() {
+    let machine = push(|input: &mut Feed| input.lines().count());
+    machine.finish();
+    //~ use of moved value: `machine`
+    machine.finish();
 }
 
 /// A channel that was closed is an error as any other, and so is a value that came back.

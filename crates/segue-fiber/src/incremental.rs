@@ -29,14 +29,18 @@
 //! [`fill_buf`](BufRead::fill_buf) lends the piece itself. The feeder has that piece only until
 //! [`feed`](Machine::feed) returns, so no loan may be alive then. The call returns in three cases:
 //!
-//! - *The body starves.* Only a method with a unique borrow of the [`Feed`] asks for more, and a
-//!   loan borrows the `Feed`. A `Feed` can't be exchanged for that of another machine, which would
-//!   starve in its place: a body only has a unique borrow, and the lifetime in the type behind that
-//!   is of one call of one body. Nor does a `Feed` go to another thread. A `Feed` starves only with
-//!   nothing left, and so has no piece outside of a feed.
+//! - *The body starves.* Only `wait` asks for more, with a unique borrow of the [`Feed`], and each
+//!   loan comes from `piece`, which borrows the `Feed` for as long. A `Feed` can't be exchanged for
+//!   that of another machine, which would starve in its place: a body only has a unique borrow, and
+//!   the lifetime in the type behind that is of one call of one body. Nor does a `Feed` go to
+//!   another thread. A `Feed` starves only with nothing left, and so has no piece outside of a
+//!   feed.
 //! - *The body returns or panics.* The `Feed` is lent to the body for its call; so is the loan.
 //! - *An effect captures the call* of `feed` together with the body. Then both go on together, or
 //!   end together.
+//!
+//! The rest of the piece lies in the `Feed`. So in the loop of a parser a read that finds something
+//! is a comparison, a copy and two additions. All else is in `wait`, out of line.
 //!
 //! Nobody reaches a turn after its feed: the body only has the address that the header has, and
 //! that is null but during `feed`, `finish` and `drop`.
@@ -288,7 +292,7 @@ impl<'r, T> Machine<'r, T> {
     ///
     /// With the panic of the body. If the body has returned or panicked, feeds itself, or is being
     /// ended by its region.
-    #[inline]
+    #[inline(always)] // As `next` of a generator.
     pub fn feed<'i>(&mut self, piece: &'i [u8]) -> Fed<'i, T> {
         match self.run(piece, End::Open) {
             None => Fed::NeedMore,
@@ -326,7 +330,7 @@ impl<'r, T> Machine<'r, T> {
     }
 
     /// Runs the body on a piece. Answers with its value, and the number of bytes that are left.
-    #[inline(always)] // As `next` of a generator.
+    #[inline(always)]
     fn run(&mut self, piece: &[u8], end: End) -> Option<(T, usize)> {
         let mut turn = Turn { input: Input { piece, end }, outcome: None };
         // This panics for a body that runs, as one does that its region is ending.
@@ -357,8 +361,8 @@ segue_core::impl_debug!([T] Machine<'_, T>, |it| waits: it.body.is_suspended());
 ///
 /// [`fill_buf`](BufRead::fill_buf) lends the piece itself, without a copy.
 ///
-/// Two reads fail: the first one after the drop of the machine, and those in the destructors of a
-/// body that panics, if there is nothing left of the piece.
+/// Two reads fail, with [`io::ErrorKind::BrokenPipe`]: the first one after the drop of the machine,
+/// and those in the destructors of a body that panics, if there is nothing left of the piece.
 ///
 /// # Panics
 ///
@@ -421,6 +425,9 @@ pub struct Feed<'f> {
     yielder: &'f Yielder<()>,
 }
 
+/// The error of a read for which nothing comes any more.
+const GONE: io::ErrorKind = io::ErrorKind::BrokenPipe;
+
 impl Feed<'_> {
     /// Takes the piece of the turn that has just begun.
     #[inline(always)]
@@ -431,30 +438,61 @@ impl Feed<'_> {
         self.input = unsafe { turn.read() };
     }
 
-    /// Waits until there is something to read. `false` is the end.
+    /// The rest of the piece.
     #[inline(always)]
-    fn wait(&mut self) -> io::Result<bool> {
+    fn piece(&self) -> &[u8] {
+        // SAFETY: the piece is lent to the call of `feed` that runs this body, which does not end
+        // before this loan does: see the file's head.
+        unsafe { &*self.input.piece }
+    }
+
+    /// Reads from the rest of the piece as from a slice.
+    #[inline(always)]
+    fn of_piece<T>(&mut self, read: impl FnOnce(&mut &[u8]) -> T) -> T {
+        let mut rest = self.piece();
+        let read = read(&mut rest);
+        self.input.piece = rest;
+        read
+    }
+
+    /// Waits until there is something to read, or the end is known. `false` if neither will be.
+    ///
+    /// The caller makes the error, which is a constant there: the loops of parsers look whether an
+    /// error is an interruption, and the compiler sees that this one is not.
+    #[cold]
+    #[inline(never)]
+    fn wait(&mut self) -> bool {
         while self.input.piece.is_empty() {
-            if self.input.end != End::Open && !self.goes_on()? {
-                return Ok(false);
+            match self.input.end {
+                End::Finished => return true,
+                End::Dropped => {
+                    self.input.end = End::Told;
+                    return false;
+                }
+                // After the news of the drop, to wait is to be unwound.
+                End::Open | End::Told => {}
             }
             if !self.yielder.try_give(()) {
-                return Err(io::Error::other("a read that would have to wait, while the thread panics"));
+                return false;
             }
             self.take_turn();
         }
-        Ok(true)
+        true
     }
 
-    /// Whether a read that finds nothing waits, though the input does not go on.
+    /// Fills a buffer that wants more than there is of the piece.
     #[cold]
-    fn goes_on(&mut self) -> io::Result<bool> {
-        if self.input.end == End::Dropped {
-            self.input.end = End::Told;
-            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the machine was dropped before its end"));
+    #[inline(never)]
+    fn fill(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let amount = self.read(buffer)?;
+            if amount == 0 {
+                // The error of std's readers.
+                return (&[][..]).read_exact(buffer);
+            }
+            buffer = &mut buffer[amount..];
         }
-        // After the news of the drop, to wait is to be unwound.
-        Ok(self.input.end == End::Told)
+        Ok(())
     }
 }
 
@@ -462,12 +500,10 @@ impl BufRead for Feed<'_> {
     /// The rest of the piece, or the next one after waiting for it.
     #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.input.piece.is_empty() && !self.wait()? {
-            return Ok(&[]);
+        if self.input.piece.is_empty() && !self.wait() {
+            return Err(GONE.into());
         }
-        // SAFETY: the piece is lent to the call of `feed` that runs this body, which does not end
-        // before this loan does: see the file's head.
-        Ok(unsafe { &*self.input.piece })
+        Ok(self.piece())
     }
 
     /// # Panics
@@ -475,25 +511,41 @@ impl BufRead for Feed<'_> {
     /// For more than there is.
     #[inline]
     fn consume(&mut self, amount: usize) {
-        let rest = self.input.piece;
-        assert!(amount <= rest.len(), "{amount} bytes were consumed, of {} that were lent", rest.len());
-        let (first, length) = (rest.cast::<u8>(), rest.len() - amount);
-        // SAFETY: the piece has so many bytes.
-        let first = unsafe { first.add(amount) };
-        self.input.piece = ptr::slice_from_raw_parts(first, length);
+        let Some(rest) = self.piece().get(amount..) else { beyond(amount, self.input.piece.len()) };
+        self.input.piece = rest;
     }
+}
+
+#[cold]
+fn beyond(amount: usize, lent: usize) -> ! {
+    panic!("{amount} bytes were consumed, of {lent} that were lent")
 }
 
 impl Read for Feed<'_> {
     /// Reads from the piece, or from the next one after waiting for it; at the end nothing.
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
+        if self.input.piece.is_empty() && !buffer.is_empty() && !self.wait() {
+            return Err(GONE.into());
         }
-        let amount = self.fill_buf()?.read(buffer)?;
-        self.consume(amount);
-        Ok(amount)
+        self.of_piece(|rest| rest.read(buffer))
+    }
+
+    #[inline]
+    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        if buffer.len() > self.input.piece.len() {
+            return self.fill(buffer);
+        }
+        self.of_piece(|rest| rest.read_exact(buffer))
+    }
+
+    /// Takes pieces as they are: no probing reads.
+    fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let before = buffer.len();
+        while !self.fill_buf()?.is_empty() {
+            self.of_piece(|rest| rest.read_to_end(buffer))?;
+        }
+        Ok(buffer.len() - before)
     }
 }
 

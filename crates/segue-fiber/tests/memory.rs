@@ -4,9 +4,11 @@
 #![allow(unsafe_code)] // `suspend`, and touching memory on purpose.
 
 use std::cell::Cell;
+use std::io::BufRead;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+use segue_fiber::incremental::{Fed, Feed, push};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
 
 /// Memory and mappings are the whole process': tests that look at them take turns.
@@ -237,4 +239,27 @@ fn a_suspended_coroutine_costs_one_page() {
         assert_eq!(coroutine.resume(), Step::Returned);
         pool.put(coroutine.finish().1);
     }
+}
+
+#[test]
+fn a_machine_that_waits_costs_two_pages_at_most() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    const MANY: usize = 2_000;
+    let body = |input: &mut Feed| input.lines().map_while(Result::ok).map(|line| line.len()).max();
+    // The thread has a pool of stacks, which is to go before the next test.
+    let machines = std::thread::spawn(move || {
+        let mut all = Vec::with_capacity(MANY);
+        // The first touches code, and this vector.
+        all.resize_with(MANY, || None);
+        assert_eq!(push(body).feed(b"one"), Fed::NeedMore);
+        let before = resident();
+        for place in &mut all {
+            let machine = place.insert(push(body));
+            assert_eq!(machine.feed(b"a line\nand a half"), Fed::NeedMore);
+        }
+        let each = (resident() - before) / MANY;
+        assert!((4096..8192 + 200).contains(&each), "{each} bytes each");
+        assert!(all.into_iter().flatten().all(|machine| machine.finish() == Some(10)));
+    });
+    machines.join().unwrap();
 }

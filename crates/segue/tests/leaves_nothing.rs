@@ -11,6 +11,7 @@ mod meet;
 
 use meet::poll_once;
 use segue::core::{Source, with_current};
+use segue::incremental::{Fed, Feed, push};
 use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
@@ -18,6 +19,7 @@ use segue::testing::Sim;
 use segue::{Builder, CancelToken, Waitable, after, channel, scope, timeout, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Read;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Waker};
@@ -194,6 +196,33 @@ fn a_million_dropped_tasks_allocate_nothing_and_leave_nothing() {
         }
     }
     every_structure(&mut Drops);
+}
+
+/// Of machines that are dropped at each stage: not fed, done, and in the middle, with a body that
+/// returns the error of its read, or reads on.
+#[test]
+fn a_million_machines_leave_no_stack_and_no_byte() {
+    let _alone = alone();
+    let once = |number: usize| {
+        let mut machine = push(move |input: &mut Feed| {
+            let mut kept = vec![0; 100];
+            let mut read = input.read(&mut kept);
+            while number % 4 == 3 {
+                read = input.read(&mut kept);
+            }
+            (kept, read.is_ok())
+        });
+        match number % 4 {
+            0 => {}
+            1 => assert!(matches!(machine.feed(b"some"), Fed::Done { value: (_, true), .. })),
+            _ => assert!(matches!(machine.feed(b""), Fed::NeedMore)),
+        }
+    };
+    // The thread's pool of stacks comes to its size.
+    (0..1000).for_each(once);
+    let (before, stacks) = (live(), segue::sched::fiber::leaked_stacks());
+    (0..WAITERS).for_each(once);
+    assert_eq!((live() - before, segue::sched::fiber::leaked_stacks()), (0, stacks));
 }
 
 #[test]

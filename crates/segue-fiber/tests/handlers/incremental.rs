@@ -97,6 +97,64 @@ fn a_piece_is_lent_and_not_copied() {
     assert_eq!(machine.feed(b"more"), Fed::Done { value: 4, unread: b"more" });
 }
 
+/// Of a piece that nobody writes to the system has no pages.
+#[test]
+fn a_gigabyte_at_once_is_lent_as_any_piece() {
+    let length = if cfg!(miri) { 1 << 10 } else { 1 << 30 };
+    let piece = vec![0; length];
+    let mut machine = push(move |input: &mut Feed| {
+        let lent = input.fill_buf().unwrap().len();
+        input.consume(lent - 2);
+        input.read(&mut [1; 4]).unwrap()
+    });
+    assert_eq!(machine.feed(&piece), Fed::Done { value: 2, unread: b"" });
+    let mut skips = push(|input: &mut Feed| {
+        let skipped = input.fill_buf().unwrap().len();
+        input.consume(skipped);
+        skipped
+    });
+    assert_eq!(skips.feed(&piece), Fed::Done { value: length, unread: b"" });
+}
+
+#[test]
+fn reads_of_an_exact_length_and_to_the_end_are_as_those_of_a_slice() {
+    let text: Vec<u8> = (0..20).collect();
+    for (exact, length) in [(0, 1), (3, 1), (5, 5), (7, 2), (20, 7), (21, 3), (40, 20)] {
+        let read = move |input: &mut dyn Read| {
+            let mut begin = vec![0; exact];
+            let outcome = input.read_exact(&mut begin).map_err(|error| format!("{error:?}"));
+            let mut rest = vec![99];
+            let number = input.read_to_end(&mut rest).unwrap();
+            (outcome, begin, number, rest)
+        };
+        let pieces: Vec<_> = text.chunks(length).collect();
+        let pushed = fed(push(move |input: &mut Feed| read(input)), &pieces);
+        let mut whole = read(&mut &text[..]);
+        if exact > text.len() {
+            // How much of a buffer is filled that is too long is nobody's business.
+            whole.1.clone_from(&pushed.0.1);
+        }
+        assert_eq!(pushed, (whole, 0), "{exact} in pieces of {length}");
+    }
+    // A drop in the middle is an error of either.
+    let mut errors = Vec::new();
+    region(|region| {
+        let mut machine = region.push(|input: &mut Feed| {
+            errors.push(input.read_exact(&mut [0; 4]).unwrap_err().kind());
+        });
+        assert_eq!(machine.feed(b"123"), Fed::NeedMore);
+        drop(machine);
+    });
+    region(|region| {
+        let mut machine = region.push(|input: &mut Feed| {
+            errors.push(input.read_to_end(&mut Vec::new()).unwrap_err().kind());
+        });
+        assert_eq!(machine.feed(b"123"), Fed::NeedMore);
+        drop(machine);
+    });
+    assert_eq!(errors, [io::ErrorKind::BrokenPipe; 2]);
+}
+
 #[test]
 fn what_was_not_read_comes_back() {
     let mut two = push(|input: &mut Feed| {

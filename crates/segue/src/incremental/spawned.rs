@@ -276,7 +276,15 @@ impl Pieces {
         self.queue.wait(self.waits_for, |state| !state.hungry, |_| ())
     }
 
+    /// The rest of the piece.
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        &self.piece[self.read..]
+    }
+
     /// Waits until there is something to read. `false` is the end.
+    #[cold]
+    #[inline(never)]
     fn wait(&mut self) -> io::Result<bool> {
         (self.piece, self.read) = (Vec::new(), 0);
         loop {
@@ -321,30 +329,33 @@ impl Drop for Pieces {
 
 impl BufRead for Pieces {
     /// The rest of the piece, or the next one after waiting for it.
+    #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.read == self.piece.len() && !self.wait()? {
+        if self.rest().is_empty() && !self.wait()? {
             return Ok(&[]);
         }
-        Ok(&self.piece[self.read..])
+        Ok(self.rest())
     }
 
     /// # Panics
     ///
     /// For more than there is.
+    #[inline]
     fn consume(&mut self, amount: usize) {
-        let rest = self.piece.len() - self.read;
-        assert!(amount <= rest, "{amount} bytes were consumed, of {rest} that were lent");
+        let lent = self.rest().len();
+        assert!(amount <= lent, "{amount} bytes were consumed, of {lent} that were lent");
         self.read += amount;
     }
 }
 
 impl Read for Pieces {
+    #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
+        if self.rest().is_empty() && (buffer.is_empty() || !self.wait()?) {
             return Ok(0);
         }
-        let amount = self.fill_buf()?.read(buffer)?;
-        self.consume(amount);
+        let amount = self.rest().read(buffer)?;
+        self.read += amount;
         Ok(amount)
     }
 }
