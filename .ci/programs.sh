@@ -1,5 +1,8 @@
 # The programs of the workspace, each for a short while. Sourced by `run`.
 
+# The fuzz targets, without the fuzzer, which is C++.
+fuzz() { cargo check --locked --no-default-features --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz"; }
+
 # The effect handlers against the abstract machine.
 semantics() { cargo run --release -p semantics -- --programs 100000; }
 

@@ -1,10 +1,11 @@
 //! Parsers that read, unmodified, behind `push`: each way to split an input has the outcome of the
 //! whole input, errors and their places included.
 //!
-//! `SEGUE_SPLITS` is the number of random splits for each input, by default 100.
+//! `SEGUE_SPLITS` is the number of random splits for each crate, by default 100 for each input.
 
 use fastrand::Rng;
 use segue::incremental::{Fed, Feed, push};
+use segue::sched::fiber::leaked_stacks;
 use std::fmt::Write as _;
 use std::io::{BufRead, Cursor, Read, Write};
 
@@ -38,7 +39,6 @@ fn check(parser: Parser, is_error: fn(&str) -> bool, inputs: &[Vec<u8>]) {
 }
 
 fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inputs: &[Vec<u8>]) {
-    let random_splits = std::env::var("SEGUE_SPLITS").map_or(100, |number| number.parse().expect("a number of splits"));
     let (mut random, mut good, mut bad) = (Rng::with_seed(7), 0, 0);
     let mut all = inputs.to_vec();
     for input in inputs {
@@ -49,6 +49,8 @@ fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inp
             all.push(wrong);
         }
     }
+    let of_all = std::env::var("SEGUE_SPLITS").map(|number| number.parse::<usize>().expect("a number of splits"));
+    let random_splits = of_all.map_or(100, |number| number.div_ceil(all.len()));
     for input in all {
         let kept = |(outcome, left): (String, usize)| (outcome, if reads_ahead { 0 } else { left });
         let expected = kept(whole(parser, &input));
@@ -58,7 +60,11 @@ fn check_with(parser: Parser, is_error: fn(&str) -> bool, reads_ahead: bool, inp
         for at in (0..=input.len()).step_by(1 + input.len() / 2000) {
             let (first, second) = input.split_at(at);
             assert_eq!(pushed(&[first, second]), expected, "split at {at} of {}", input.len());
+            // Dropped there, if it has come so far: the read fails, and so does the parse.
+            let mut machine = push(move |input: &mut Feed| parser(input));
+            _ = machine.feed(first);
         }
+        assert_eq!(leaked_stacks(), 0);
         assert_eq!(pushed(&input.chunks(1).collect::<Vec<_>>()), expected, "byte by byte");
         for _ in 0..random_splits {
             let most = 1 + random.usize(..input.len().max(2));

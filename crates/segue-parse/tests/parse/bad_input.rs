@@ -1,10 +1,12 @@
 //! Input that means harm: too deep, too long, without an end, and readers that fail.
 
-use super::json_grammar::{Value, document};
-use super::resp_grammar::{Reply, reply};
-use super::splits::{Grammar, ShortReads, check};
+use super::alike::json::Json;
+use super::alike::json_grammar::document;
+use super::alike::resp_grammar::{Reply, reply};
+use super::alike::{OfShortTokens, ShortReads};
+use super::splits::check;
 use segue::incremental::{Fed, Feed, push, push_with_stack};
-use segue_parse::{Error, Input, Refill};
+use segue_parse::{Error, Input};
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
@@ -57,21 +59,10 @@ fn a_report_of_an_error_whose_bytes_have_gone_names_none() {
     assert!(!gone.to_string().contains("found"), "{gone}");
 }
 
-#[derive(Clone, Copy)]
-struct OfShortTokens;
-
-impl Grammar for OfShortTokens {
-    type Value = Value;
-    const LIMIT: usize = 16;
-    fn parse<S: Refill>(self, input: &mut Input<S>) -> Result<Value, Error> {
-        document(input)
-    }
-}
-
 #[test]
 fn the_limit_of_tokens_is_the_same_for_each_split() {
     let just_right = format!("[\"{}\", 123456789012345,\n\"{}\"]", "x".repeat(14), "y".repeat(14));
-    check(OfShortTokens, just_right.as_bytes()).unwrap();
+    check(OfShortTokens(Json), just_right.as_bytes()).unwrap();
     for (text, place) in [
         (format!("[1, \"{}\"]", "x".repeat(15)), "line 1, column 5"),
         (format!("\n\n\"{}", "x".repeat(100)), "line 3, column 1"),
@@ -80,7 +71,7 @@ fn the_limit_of_tokens_is_the_same_for_each_split() {
         (format!("[{}]", "1".repeat(16)), "line 1, column 2"),
         (format!("[1,{}1]", " ".repeat(17)), "line 1, column 4"),
     ] {
-        let report = check(OfShortTokens, text.as_bytes()).unwrap_err();
+        let report = check(OfShortTokens(Json), text.as_bytes()).unwrap_err();
         assert!(report.starts_with(&format!("{place}: a token is longer than the limit")), "{text}: {report}");
     }
 }
@@ -182,7 +173,7 @@ fn a_machine_that_is_dropped_fails_the_parse() {
     });
     assert_eq!(machine.feed(b"[1"), Fed::NeedMore);
     drop(machine);
-    assert_eq!(errors.recv().unwrap().unwrap_err(), "line 1, column 2: the machine was dropped before its end");
+    assert_eq!(errors.recv().unwrap().unwrap_err(), "line 1, column 2: broken pipe");
 }
 
 /// A reader with a gigabyte, of which nothing is stored.

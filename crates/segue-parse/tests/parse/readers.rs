@@ -1,6 +1,6 @@
 //! The buffer in front of a reader: marks and positions across its moves, and the work for a byte.
 
-use super::splits::ShortReads;
+use super::alike::ShortReads;
 use segue::incremental::{Fed, Feed, push};
 use segue_parse::{Error, Input, Refill};
 use std::io::BufReader;

@@ -1,90 +1,35 @@
 //! One grammar, one input, all ways for the bytes to come.
 //!
-//! `SEGUE_SPLITS` is the number of random splits for each input, by default 100.
+//! `SEGUE_SPLITS` is the number of random splits for each grammar, by default 100 for each input.
 
+use super::alike::{Grammar, Outcome, compare};
 use fastrand::Rng;
-use segue::incremental::{Fed, Feed, push};
-use segue_parse::{Error, Input, Position, Refill};
-use std::fmt::Debug;
-use std::io::{self, BufReader, Read};
-
-/// A parser that does not depend on the source of its bytes.
-pub trait Grammar: Copy + 'static {
-    type Value: Debug + PartialEq + 'static;
-    const LIMIT: usize = 1 << 20;
-
-    fn parse<S: Refill>(self, input: &mut Input<S>) -> Result<Self::Value, Error>;
-
-    /// The value, and where the parser was then; or the report.
-    fn outcome<S: Refill>(self, input: Input<S>) -> Result<(Self::Value, Position), String> {
-        let mut input = input.limit(Self::LIMIT);
-        match self.parse(&mut input) {
-            Ok(value) => Ok((value, input.position())),
-            Err(error) => {
-                let error = input.report(error);
-                Err(format!("{error}, at {:?}: {:?}", error.position(), error.error()))
-            }
-        }
-    }
-}
-
-type Outcome<G> = Result<(<G as Grammar>::Value, Position), String>;
-
-/// Pushes the pieces; the number of bytes that were left comes with the outcome.
-pub fn pushed<G: Grammar>(grammar: G, pieces: &[&[u8]]) -> (Outcome<G>, usize) {
-    let mut machine = push(move |feed: &mut Feed| grammar.outcome(Input::over(feed)));
-    let mut pieces = pieces.iter();
-    while let Some(piece) = pieces.next() {
-        if let Fed::Done { value, unread } = machine.feed(piece) {
-            return (value, unread.len() + pieces.map(|piece| piece.len()).sum::<usize>());
-        }
-    }
-    (machine.finish(), 0)
-}
-
-/// A reader of one piece at a time.
-pub struct ShortReads<'i> {
-    pub pieces: Vec<&'i [u8]>,
-}
-
-impl Read for ShortReads<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(piece) = self.pieces.first_mut() {
-            let length = piece.read(buffer)?;
-            if length > 0 {
-                return Ok(length);
-            }
-            self.pieces.remove(0);
-        }
-        Ok(0)
-    }
-}
+use segue::incremental::{Feed, push};
+use segue::sched::fiber::leaked_stacks;
+use segue_parse::Input;
 
 /// Splits the input in two in all ways, byte by byte, and in random ways; pushed, and read. Answers
 /// with the one outcome.
 pub fn check<G: Grammar>(grammar: G, input: &[u8]) -> Outcome<G> {
+    check_with(grammar, input, SPLITS)
+}
+
+const SPLITS: usize = 100;
+
+fn check_with<G: Grammar>(grammar: G, input: &[u8], splits: usize) -> Outcome<G> {
     let expected = grammar.outcome(Input::of(input));
-    let left = expected.as_ref().ok().map(|(_, place)| input.len() - place.offset as usize);
-    let compare = |pieces: &[&[u8]]| {
-        let lengths = || pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>();
-        let (outcome, unread) = pushed(grammar, pieces);
-        assert_eq!(outcome, expected, "pushed: {:?} of {}", lengths(), input.escape_ascii());
-        // After an error the cursor may be far before the place that the report names.
-        assert!(left.is_none_or(|left| left == unread), "{unread} were left: {:?}", lengths());
-        let mut reader = BufReader::with_capacity(1 + input.len() / 2, ShortReads { pieces: pieces.to_vec() });
-        assert_eq!(grammar.outcome(Input::over(&mut reader)), expected, "read: {:?}", lengths());
-        let mut rest = Vec::new();
-        reader.read_to_end(&mut rest).unwrap();
-        assert!(left.is_none_or(|left| rest == input[input.len() - left..]), "the reader's rest: {:?}", lengths());
-    };
+    let compare = |pieces: &[&[u8]]| compare(grammar, input, &expected, pieces);
     compare(&[input]);
     // A long input is not split at each byte.
     for at in (0..=input.len()).step_by(1 + input.len() / 2000) {
         let (first, second) = input.split_at(at);
         compare(&[first, second]);
+        // Dropped there, if it has come so far: the read fails, and so does the parse.
+        let mut machine = push(move |feed: &mut Feed| grammar.outcome(Input::over(feed)));
+        _ = machine.feed(first);
     }
+    assert_eq!(leaked_stacks(), 0);
     compare(&input.chunks(1).collect::<Vec<_>>());
-    let splits = std::env::var("SEGUE_SPLITS").map_or(100, |number| number.parse().expect("a number of splits"));
     let mut random = Rng::with_seed(7);
     for _ in 0..splits {
         let most = 1 + random.usize(..input.len().max(2));
@@ -99,15 +44,17 @@ pub fn check<G: Grammar>(grammar: G, input: &[u8]) -> Outcome<G> {
     expected
 }
 
-/// Checks the inputs, and each again cut off in places, and with a bit that is wrong somewhere.
-/// Hands each with its outcome on.
-pub fn check_all<G: Grammar>(grammar: G, inputs: &[&[u8]], mut also: impl FnMut(&[u8], Outcome<G>)) {
+/// Checks the inputs, and each again cut off in places, and with a wrong bit somewhere; each one
+/// beside the established crate.
+pub fn check_all<G: Grammar>(grammar: G, inputs: &[&[u8]]) {
     let mut random = Rng::with_seed(11);
     let (mut good, mut bad) = (0, 0);
+    let of_all = std::env::var("SEGUE_SPLITS").map(|number| number.parse::<usize>().expect("a number of splits"));
+    let splits = of_all.map_or(SPLITS, |number| number.div_ceil(inputs.len() * 11));
     let mut checked = |input: &[u8]| {
-        let outcome = check(grammar, input);
+        let outcome = check_with(grammar, input, splits);
         *(if outcome.is_ok() { &mut good } else { &mut bad }) += 1;
-        also(input, outcome);
+        grammar.beside(input, &outcome);
     };
     for input in inputs {
         checked(input);
