@@ -27,6 +27,7 @@
 
 mod child;
 mod compiled;
+mod counted;
 mod measure;
 mod page;
 mod report;

@@ -200,7 +200,7 @@ impl Client {
 }
 
 /// The memory of this process that is there.
-fn resident() -> u64 {
+pub fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
     let pages: u64 = text.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a number");
     pages * rustix::param::page_size() as u64

@@ -100,6 +100,8 @@ pub const ALL: &[Workload] = &[
     push_crates::WORKLOAD,
     parse::HTTP,
     parse::JSON,
+    parse::CSV,
+    parse::RESP,
     handler_overhead::WORKLOAD,
     exceptions::WORKLOAD,
     http::WORKLOAD,

@@ -6,12 +6,18 @@
 //! own reader" is the crate's constructor over a slice, which never waits and copies nothing.
 //! `from_slice` of serde_json does not read, and so can't be fed; it is printed beside.
 //!
+//! *In memory*, the figure is the most that the parse has allocated at a time. The stack of the
+//! machine is not in that: *a machine that waits* is what becomes resident for each of a thousand,
+//! with a piece of the same JSON in each, or with a line and a half.
+//!
 //! And the push itself: *a feed of 8 bytes* finds the body waiting; *a whole input* of 64 bytes is
 //! there at the first feed, "by a call" is the same function over the slice; *a head* of 7.6 KiB
 //! comes byte by byte, and is cut into lines.
 //!
 //! Timed: the parse, and making the machine; not making the input.
 
+use super::http::resident;
+use crate::counted::counted;
 use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
 use fastrand::Rng;
 use segue::incremental::{Fed, Feed, push};
@@ -20,11 +26,13 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::{BufRead, Cursor, Read, Write};
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Instant;
 
 /// See the file's head.
 pub const WORKLOAD: Workload = Workload {
     name: "push_crates",
-    timed: "parsers that read, fed in pieces of 4 KiB, per KiB; and what the feeds themselves take",
+    timed: "parsers that read, fed in pieces of 4 KiB, per KiB; their memory; and what the feeds themselves take",
     variants,
 };
 
@@ -41,6 +49,16 @@ fn variants() -> Vec<Variant> {
         crate_of::<Png>("png"),
         crate_of::<Xml>("quick-xml"),
         crate_of::<Zip>("zip"),
+        memory_of::<Json>("serde_json"),
+        memory_of::<Csv>("csv"),
+        memory_of::<Tar>("tar"),
+        memory_of::<Png>("png"),
+        memory_of::<Xml>("quick-xml"),
+        memory_of::<Zip>("zip"),
+        Variant::new("a machine that waits", "machine", 1)
+            .in_bytes()
+            .add_apart("segue, lines", |_| waits(|feed| feed.lines().count(), b"a line\nand a half"))
+            .add_apart("segue, serde_json", |_| waits(|feed| Json::parse(feed), b"[{\"number\":0,\"name\":\"some of ")),
         Variant::new("a feed of 8 bytes", "feed", 1).add(SEGUE, feeds),
         Variant::new("a whole input of 64 bytes", "input", 1).add(SEGUE, wholes).add("by a call", calls),
         Variant::new("a head of 7.6 KiB, byte by byte", "head", 1).add(SEGUE, heads),
@@ -50,31 +68,74 @@ fn variants() -> Vec<Variant> {
 const PIECE: usize = 4096;
 
 /// A crate's parser.
-trait Parser {
+trait Parser: 'static {
     fn input() -> Vec<u8>;
 
     /// Reads all of it.
     fn parse(input: impl BufRead);
 }
 
-fn crate_of<P: Parser + 'static>(name: &str) -> Variant {
-    let pushed = whole(P::input, |input| {
-        let mut machine = push(|feed: &mut Feed| P::parse(feed));
-        for piece in input.chunks(PIECE) {
-            if let Fed::Done { .. } = machine.feed(black_box(piece)) {
-                return;
-            }
+fn pushed<P: Parser>(input: &[u8]) {
+    let mut machine = push(|feed: &mut Feed| P::parse(feed));
+    for piece in input.chunks(PIECE) {
+        if let Fed::Done { .. } = machine.feed(black_box(piece)) {
+            return;
         }
-        machine.finish();
-    });
+    }
+    machine.finish();
+}
+
+fn crate_of<P: Parser>(name: &str) -> Variant {
     Variant::new(name, "KiB", 1)
-        .add(SEGUE, pushed)
+        .add(SEGUE, whole(P::input, pushed::<P>))
         .add("its own reader", whole(P::input, |input| P::parse(black_box(input))))
+}
+
+fn memory_of<P: Parser>(name: &str) -> Variant {
+    Variant::new(format!("{name}, in memory"), "parse", 1)
+        .in_bytes()
+        .add(SEGUE, most(P::input, pushed::<P>))
+        .add("its own reader", most(P::input, |input| P::parse(black_box(input))))
+}
+
+/// The most that is allocated at a time during a parse.
+fn most(input: fn() -> Vec<u8>, parse: impl Fn(&[u8])) -> impl FnMut(u64) -> Span {
+    let made = OnceCell::new();
+    move |_| {
+        let input = made.get_or_init(input);
+        let watch = Instant::now();
+        Span::of_bytes(1, counted(|| parse(input)).most, watch.elapsed())
+    }
+}
+
+const WAITING: usize = 1000;
+
+/// What is resident for each of the machines that have had this piece.
+fn waits<T: 'static>(body: fn(&mut Feed<'_>) -> T, piece: &[u8]) -> Span {
+    /// Before the first machines of this process, but for one.
+    static BEFORE: OnceLock<u64> = OnceLock::new();
+    let begin = || {
+        let mut machine = push(body);
+        assert!(matches!(machine.feed(piece), Fed::NeedMore), "it waits");
+        machine
+    };
+    drop(begin());
+    let before = *BEFORE.get_or_init(resident);
+    let watch = Instant::now();
+    let machines: Vec<_> = (0..WAITING).map(|_| begin()).collect();
+    let bytes = resident().saturating_sub(before);
+    drop(machines);
+    Span::of_bytes(WAITING as u64, bytes, watch.elapsed())
 }
 
 /// The JSON that `parse_json` parses, too.
 pub fn json() -> Vec<u8> {
     Json::input()
+}
+
+/// The table that `parse_csv` parses, too.
+pub fn csv() -> Vec<u8> {
+    Csv::input()
 }
 
 /// Parses the input again and again, until there are so many KiB.

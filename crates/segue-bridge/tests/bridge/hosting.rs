@@ -4,6 +4,7 @@
 use crate::common;
 
 use common::{Counted, CountingWaker, Flag, fifo};
+use segue::incremental::{Fed, Feed, push};
 use segue::sync::promise;
 use segue_bridge::{Hosted, direct_local, wait};
 use segue_core::{
@@ -11,6 +12,7 @@ use segue_core::{
 };
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending};
+use std::io::BufRead;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -485,4 +487,21 @@ fn large_closures_and_results_and_deep_stacks() {
         if n == 0 { std::hint::black_box(0) } else { 1 + deep(std::hint::black_box(n - 1)) }
     }
     assert_eq!(futures::executor::block_on(direct_local(|| deep(1000))).unwrap(), 1000);
+}
+
+/// A push parser stays on its thread, and so is at home where tasks do.
+#[test]
+fn machines_are_fed_by_tasks_between_their_waits() {
+    async fn fed(length: usize) -> Vec<String> {
+        let mut machine = push(|input: &mut Feed| input.lines().map_while(Result::ok).collect());
+        for piece in b"one\ntwo\nthree".chunks(length) {
+            assert!(matches!(machine.feed(piece), Fed::NeedMore));
+            smol::future::yield_now().await;
+        }
+        machine.finish()
+    }
+    on_each_executor(|| async {
+        let (one, three) = futures::join!(fed(1), fed(3));
+        assert_eq!((one, three), (vec!["one".to_owned(), "two".into(), "three".into()], fed(20).await));
+    });
 }
