@@ -1,8 +1,9 @@
-//! Transactions: a write is an effect, and its handler keeps a log. If the body ends by a panic,
-//! all that it has written is taken back.
+//! An undo log: a write is an effect, and its handler keeps a log. If the body ends by a panic, all
+//! that the body has written is taken back.
 //!
-//! A transaction inside of another hands its log over when it commits, so that the outer one can
-//! still take all of it back.
+//! A body inside of another hands its log over at its end, so that the outer one can still take all
+//! of that back. One thread alone sees the accounts: for transactions that others share see
+//! `segue::stm`.
 
 use segue::effect::{Effect, Handler, perform, try_perform};
 use std::any::Any;
@@ -10,7 +11,7 @@ use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-/// What is read anywhere, and written inside of transactions.
+/// What is read anywhere, and written inside of such a body.
 type Account = Rc<Cell<i64>>;
 
 struct Write(Account, i64);
@@ -21,24 +22,24 @@ impl Effect for Write {
 /// What was written, with the values before.
 type Log = Vec<(Account, i64)>;
 
-/// What an inner transaction has written, for the outer one's log.
-struct Committed(Log);
-impl Effect for Committed {
+/// What an inner body has written, for the outer one's log.
+struct Ended(Log);
+impl Effect for Ended {
     type Output = ();
 }
 
 /// Runs `body`; if it panics, nothing was written.
-fn atomically<T>(body: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+fn all_or_nothing<T>(body: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     Handler::with_state(Log::new())
         .answer_with(|log: &mut Log, Write(account, balance)| {
             let before = account.replace(balance);
             log.push((account, before));
         })
-        .answer_with(|log: &mut Log, Committed(inner)| log.extend(inner))
+        .answer_with(|log: &mut Log, Ended(inner)| log.extend(inner))
         .value_with(|log, value: T| {
-            // This runs under the outer handlers. If there is no transaction around, the log is not
+            // This runs under the outer handlers. If there is no body around, the log is not
             // needed any more.
-            let _outermost = try_perform(Committed(log)).is_err();
+            let _outermost = try_perform(Ended(log)).is_err();
             Ok(value)
         })
         .panic_with(|log: Log, payload| {
@@ -59,18 +60,18 @@ fn transfer(from: &Account, to: &Account, amount: i64) {
 
 fn main() {
     let (ours, theirs) = (Account::new(Cell::new(100)), Account::default());
-    atomically(|| transfer(&ours, &theirs, 70)).expect("enough money");
+    all_or_nothing(|| transfer(&ours, &theirs, 70)).expect("enough money");
     assert_eq!((ours.get(), theirs.get()), (30, 70));
 
-    let refused = atomically(|| transfer(&ours, &theirs, 70)).expect_err("not enough money");
+    let refused = all_or_nothing(|| transfer(&ours, &theirs, 70)).expect_err("not enough money");
     assert_eq!(refused.downcast_ref(), Some(&"not enough money"));
     assert_eq!((ours.get(), theirs.get()), (30, 70));
 
-    // The inner transaction fails and is taken back alone; the one after it commits, and is taken
+    // The inner body fails and is taken back alone; the one after it succeeds, and is taken
     // back with the outer one.
-    let outer: Result<(), _> = atomically(|| {
-        assert!(atomically(|| transfer(&ours, &theirs, 70)).is_err());
-        assert!(atomically(|| transfer(&theirs, &ours, 70)).is_ok());
+    let outer: Result<(), _> = all_or_nothing(|| {
+        assert!(all_or_nothing(|| transfer(&ours, &theirs, 70)).is_err());
+        assert!(all_or_nothing(|| transfer(&theirs, &ours, 70)).is_ok());
         assert_eq!((ours.get(), theirs.get()), (100, 0));
         resume_unwind(Box::new("changed my mind"));
     });
