@@ -1,6 +1,7 @@
 //! Transactions by their behaviour.
 
 mod bank;
+mod drops_outside;
 mod nested;
 mod papers;
 mod profiles;
