@@ -75,7 +75,7 @@ core_alone() {
 # everything.
 loom() {
     local crate
-    for crate in segue-core segue-sched; do
+    for crate in segue-core segue-sched segue-stm; do
         RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --release -p "$crate" --test 'loom_*'
     done
 }
