@@ -471,3 +471,23 @@ fn a_structure_in_a_variable_is_replaced_as_a_value() {
     let both = atomically(|tx| Ok((*before.as_ref().unwrap().read(tx)?, *tx.read(&current)?.read(tx)?)));
     assert_eq!(both, Ok((1, 2)));
 }
+
+#[test]
+fn a_transaction_in_a_choice_has_the_chance_of_any_other_arm() {
+    let (place, (sender, inbox)) = (TMVar::empty(), segue::channel::unbounded());
+    let mut taken = 0;
+    for _ in 0..1_000 {
+        atomically(|tx| place.put(tx, ())).unwrap();
+        sender.send(()).unwrap();
+        let is_taken = segue::select! {
+            () = transaction(|tx| place.take(tx).copied()) => true,
+            _ = inbox.recv_source() => false,
+        };
+        let is_taken = is_taken.unwrap();
+        taken += u32::from(is_taken);
+        // The other one has not happened.
+        let left = (atomically(|tx| Ok(place.try_take(tx)?.is_some())), inbox.try_recv().is_ok());
+        assert_eq!(left, (Ok(!is_taken), is_taken));
+    }
+    assert!((300..700).contains(&taken), "{taken} of 1000");
+}
