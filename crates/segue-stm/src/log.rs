@@ -82,8 +82,8 @@ pub(crate) struct Log {
 
 /// How many writes are looked through one by one.
 const FEW: usize = 8;
-/// How many reads there are before the first search for repeated ones.
-const CROWD: usize = 1024;
+/// How many reads there are before the first search for repeated ones, which sorts all of them.
+const CROWD: usize = 1 << 16;
 
 #[inline]
 fn bit(head: NonNull<Head>) -> u64 {
@@ -239,7 +239,7 @@ thread_local! {
 }
 
 /// How many entries a log keeps room for between attempts.
-const KEPT: usize = 4096;
+const KEPT: usize = 1 << 14;
 
 /// The log of this thread, in the hands of an attempt, which ends before this is dropped.
 pub(crate) struct Taken(Option<Box<Log>>);

@@ -30,9 +30,13 @@
 //! never freed, so that anybody may look at all of them.
 //!
 //! Retired memory lies with its thread at first, and some tens of versions without drops may stay
-//! there. Of more, the part that an attempt may still see goes to a list for all, the *limbo*, and
-//! its slot is noted, in this order and under the lock of the limbo. The end of a noted attempt
-//! reclaims. **When idle** (no attempt is under way) the limbo is empty.
+//! there. Of more, the part that an attempt may still see goes to a heap for all, the *limbo*, the
+//! oldest stamp first; and the slots of all attempts that may see the first are noted, in this
+//! order and under the lock of the limbo. The end of a noted attempt reclaims: it frees from the
+//! first on, and notes the attempts that may see the one that is first then. So the last attempt
+//! that may see some memory is noted before all others have ended, or reclaims after them. **When
+//! idle** (no attempt is under way) the limbo is empty. A step costs a logarithm, however long an
+//! attempt that sees everything keeps the memory of others there.
 //!
 //! Memory is freed between the attempts of a thread, never within one: the drop of a value is
 //! foreign code, may have a transaction of its own, and is no part of the one around.
@@ -63,6 +67,8 @@ use segue_core::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use segue_core::no_suspend;
 use segue_core::scheduling::{Lock, LockGuard};
 use std::cell::{Cell, RefCell};
+use std::cmp::{self, Reverse};
+use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
@@ -82,6 +88,9 @@ struct World {
     limbo: Lock<Limbo>,
 }
 
+/// Retired memory that attempts may still see; the one with the least stamp is first.
+type Limbo = BinaryHeap<Reverse<Retired>>;
+
 /// The place in which an attempt publishes its snapshot.
 #[repr(align(128))]
 pub(crate) struct Slot {
@@ -96,7 +105,7 @@ fn world() -> &'static World {
     static WORLD: World = World {
         clock: Apart(AtomicU64::new(0)),
         slots: AtomicPtr::new(ptr::null_mut()),
-        limbo: Lock::new(Limbo::new()),
+        limbo: Lock::new(BinaryHeap::new()),
     };
     &WORLD
 }
@@ -107,7 +116,7 @@ fn world() -> &'static World {
         static ref WORLD: World = World {
             clock: Apart(AtomicU64::new(0)),
             slots: AtomicPtr::new(ptr::null_mut()),
-            limbo: Lock::new(Limbo::new()),
+            limbo: Lock::new(BinaryHeap::new()),
         };
     }
     &WORLD
@@ -181,8 +190,9 @@ impl Drop for Snapshot {
     fn drop(&mut self) {
         let is_noted = self.close();
         let busy = BUSY.with(|busy| busy.replace(busy.get() - 1) - 1);
-        if is_noted || (busy == 0 && OWES.with(Cell::get)) {
-            reclaim();
+        let owes = OWES.with(Cell::get).max(if is_noted { Owes::Limbo } else { Owes::Nothing });
+        if owes > Owes::Nothing && (is_noted || busy == 0) {
+            reclaim(owes);
         }
     }
 }
@@ -256,6 +266,26 @@ enum Memory {
 
 // SAFETY: the values are `Send` (a variable asks for that), and nobody else reaches this memory.
 unsafe impl Send for Retired {}
+
+impl Ord for Retired {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self.stamp.cmp(&other.stamp)
+    }
+}
+
+impl PartialOrd for Retired {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Retired {
+    fn eq(&self, other: &Self) -> bool {
+        self.stamp == other.stamp
+    }
+}
+
+impl Eq for Retired {}
 
 impl Retired {
     /// A version that the commit `stamp` has replaced, or that was never published (`stamp` 0).
@@ -342,8 +372,18 @@ plain_thread_local! {
     /// at none: the drop of a value is no part of a transaction, and a long list of variables needs
     /// no long stack.
     static BUSY: Cell<usize> = Cell::new(0);
-    /// Whether somebody has asked for a [`reclaim`] that is still to come.
-    static OWES: Cell<bool> = Cell::new(false);
+    /// The [`reclaim`] that is still to come.
+    static OWES: Cell<Owes> = Cell::new(Owes::Nothing);
+}
+
+/// The memory that a thread is to look at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Owes {
+    Nothing,
+    /// That of the thread itself.
+    Own,
+    /// And the limbo: a noted attempt has ended.
+    Limbo,
 }
 
 impl Drop for Local {
@@ -359,38 +399,6 @@ fn limbo() -> LockGuard<'static, Limbo> {
     world().limbo.lock()
 }
 
-/// The list of memory that attempts under way may see.
-struct Limbo {
-    memory: Vec<Retired>,
-    /// The oldest stamp, and the newest.
-    first: u64,
-    last: u64,
-}
-
-impl Limbo {
-    const fn new() -> Self {
-        Self { memory: Vec::new(), first: u64::MAX, last: 0 }
-    }
-
-    fn add(&mut self, retired: &mut Vec<Retired>) {
-        for memory in retired.drain(..) {
-            self.first = self.first.min(memory.stamp);
-            self.last = self.last.max(memory.stamp);
-            self.memory.push(memory);
-        }
-    }
-
-    /// Takes out the memory that no snapshot from `oldest` on sees. Without such memory this is one
-    /// comparison: beside an attempt that takes long the list may be long.
-    fn take(&mut self, oldest: u64, gone: &mut Vec<Retired>) {
-        if self.first <= oldest {
-            let mut memory = std::mem::replace(self, Self::new()).memory;
-            gone.extend(out_of_sight(&mut memory, oldest));
-            self.add(&mut memory);
-        }
-    }
-}
-
 /// Takes memory out of use, and frees all that nobody can see any more: at once if a drop is to
 /// run, else from time to time; but not before the attempts of this thread have ended.
 #[inline]
@@ -404,7 +412,7 @@ pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
     });
     match kept {
         Ok(false) => {}
-        Ok(true) => reclaim(),
+        Ok(true) => reclaim(Owes::Own),
         // The thread ends.
         Err(_) => bury(memory.collect()),
     }
@@ -414,24 +422,28 @@ pub(crate) fn retire(memory: impl IntoIterator<Item = Retired>) {
 #[cold]
 fn bury(mut retired: Vec<Retired>) {
     if !retired.is_empty() {
-        limbo().add(&mut retired);
-        reclaim();
+        limbo().extend(retired.drain(..).map(Reverse));
+        reclaim(Owes::Limbo);
     }
 }
 
-/// Frees all memory that nobody can see any more; later, if this thread is busy.
+/// Frees the memory that nobody can see any more; later, if this thread is busy.
 #[cold]
 #[inline(never)]
-fn reclaim() {
-    OWES.with(|owes| owes.set(true));
+fn reclaim(owes: Owes) {
+    OWES.with(|now| now.set(now.get().max(owes)));
     if BUSY.with(Cell::get) != 0 {
         return;
     }
     // Drops do not unwind out of `free`, and are not suspended: this thread comes back here.
     BUSY.with(|busy| busy.set(1));
-    while OWES.with(|owes| owes.replace(false)) {
+    loop {
+        let owes = OWES.with(|owes| owes.replace(Owes::Nothing));
+        if owes == Owes::Nothing {
+            break;
+        }
         let mut retired = LOCAL.try_with(|local| local.retired.take()).unwrap_or_default();
-        settle(&mut retired, REST);
+        settle(&mut retired, owes);
         let _ = LOCAL.try_with(|local| {
             let mut more = local.retired.borrow_mut();
             // The rest, and the room of the list.
@@ -442,22 +454,32 @@ fn reclaim() {
     BUSY.with(|busy| busy.set(0));
 }
 
-/// Frees all that can be freed of this and of the limbo. Of the rest, a list of `keep` at most
-/// without drops stays as it is; else the rest goes to the limbo, and each attempt that may see
-/// some of that is noted.
-fn settle(retired: &mut Vec<Retired>, keep: usize) {
+/// Frees all that can be freed of this. Of the rest, a short list without drops stays as it is;
+/// else the rest goes to the limbo. Frees all that can be freed of the limbo, if that has got more
+/// or the end of a noted attempt owes it.
+fn settle(retired: &mut Vec<Retired>, owes: Owes) {
     // SAFETY: `oldest` has found no attempt that is older than the stamps.
     let free = |memory: Retired| unsafe { memory.free() };
-    out_of_sight(retired, oldest(0)).for_each(free);
+    let oldest_now = oldest(0);
+    retired.extract_if(.., |memory| memory.stamp <= oldest_now).for_each(free);
+    let stays = retired.len() <= REST && !retired.iter().any(Retired::is_urgent);
+    if stays && owes != Owes::Limbo {
+        return;
+    }
     let mut gone = Vec::new();
     let mut limbo = limbo();
-    if retired.len() > keep || retired.iter().any(Retired::is_urgent) {
-        limbo.add(retired);
+    if !stays {
+        limbo.extend(retired.drain(..).map(Reverse));
     }
-    if !limbo.memory.is_empty() {
+    while let Some(Reverse(first)) = limbo.peek() {
         // Under the lock: an attempt that is noted finds the memory there.
-        let oldest = oldest(limbo.last);
-        limbo.take(oldest, &mut gone);
+        let oldest = oldest(first.stamp);
+        if first.stamp > oldest {
+            break;
+        }
+        while limbo.peek().is_some_and(|memory| memory.0.stamp <= oldest) {
+            gone.extend(limbo.pop().map(|memory| memory.0));
+        }
     }
     drop(limbo);
     gone.into_iter().for_each(free);
@@ -469,9 +491,4 @@ fn oldest(stamp: u64) -> u64 {
     let mut oldest = IDLE / 2;
     Slot::each(|slot| oldest = oldest.min(slot.noted(stamp)));
     oldest
-}
-
-/// Takes out the memory that no snapshot from `oldest` on sees.
-fn out_of_sight(retired: &mut Vec<Retired>, oldest: u64) -> impl Iterator<Item = Retired> {
-    retired.extract_if(.., move |memory| memory.stamp <= oldest)
 }
