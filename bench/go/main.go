@@ -211,6 +211,8 @@ func main() {
 		run = primesSieve(number(argument(2)), number(argument(3)), number(argument(4)))
 	case "wake":
 		run = wake
+	case "stm":
+		run = transactions()
 	case "timers":
 		switch argument(2) {
 		case "withdrawn":

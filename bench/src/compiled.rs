@@ -1,7 +1,8 @@
-//! Rivals in languages of their own: compiles the programs in `go/` and `ocaml/` once per run, into
-//! temporary directories, and starts one for each variant, Go with as many Ps as the variant has
-//! workers. Used by `rounds`. Where a compiler is not on the PATH, its language takes no part. Go
-//! fetches the toolchain that `go/go.mod` names; where it can't, the one that is installed does.
+//! Rivals in languages of their own: compiles the programs in `go/`, `ocaml/` and `haskell/` once
+//! per run, into temporary directories, and starts one for each variant, Go with as many Ps as the
+//! variant has workers, and GHC's with as many capabilities. Used by `rounds`. Where a compiler is
+//! not on the PATH, its language takes no part. Go fetches the toolchain that `go/go.mod` names;
+//! where it can't, the one that is installed does.
 
 use crate::child;
 use crate::measure::Run;
@@ -22,12 +23,14 @@ pub struct Rivals {
     pub go: Compiled,
     /// The effect handlers: OCaml 5.
     pub ocaml: Compiled,
+    /// The transactions: GHC, with the package `stm` that it brings along.
+    pub ghc: Compiled,
 }
 
 impl Rivals {
     /// Compiles what there are compilers for.
     pub fn build() -> Self {
-        Self { go: Compiled::go(), ocaml: Compiled::ocaml() }
+        Self { go: Compiled::go(), ocaml: Compiled::ocaml(), ghc: Compiled::ghc() }
     }
 }
 
@@ -63,6 +66,15 @@ impl Compiled {
             built.program = Err("it is older than OCaml 5, which has effect handlers".into());
         }
         built
+    }
+
+    fn ghc() -> Self {
+        Self::build(Command::new("ghc").arg("--numeric-version"), |out| {
+            let mut command = Command::new("ghc");
+            command.args(["-O2", "-threaded", "-rtsopts", "-outputdir", ".", "-o", "rival"]).current_dir(out);
+            command.arg(source("haskell").join("Main.hs"));
+            Ok(command)
+        })
     }
 
     /// Compiles, if there is a compiler. `compile` says how, into the directory that it gets.
@@ -104,7 +116,7 @@ impl Compiled {
     /// Starts the program for one variant.
     pub fn contestant(&self, workload: &str, args: &[String], workers: usize) -> Result<Run, String> {
         let mut command = Command::new(self.file()?);
-        command.arg(workload).args(args).env("GOMAXPROCS", workers.to_string());
+        command.arg(workload).args(args).env("GOMAXPROCS", workers.to_string()).env("GHCRTS", format!("-N{workers}"));
         child::start(command)
     }
 }

@@ -311,6 +311,6 @@ fn serve([workload, variant, who]: &[String; 3]) -> Result<(), String> {
         .ok_or_else(|| format!("no contestant `{who}` in `{variant}` of `{workload}`"))?;
     match contestant.place {
         Place::Here(run) | Place::Apart(run) | Place::ApartFromGo(run) => child::serve(run),
-        Place::Go(_) | Place::OCaml(_) => Err(format!("{who} has a program of its own")),
+        Place::Go(_) | Place::OCaml(_) | Place::Ghc(_) => Err(format!("{who} has a program of its own")),
     }
 }

@@ -145,6 +145,8 @@ pub enum Place {
     Go(Vec<String>),
     /// In the OCaml program, likewise.
     OCaml(Vec<String>),
+    /// In the Haskell program, likewise.
+    Ghc(Vec<String>),
 }
 
 /// Somebody who can do a variant's work.
@@ -248,6 +250,13 @@ impl Variant {
     pub fn add_ocaml(mut self, args: &[&str]) -> Self {
         let place = Place::OCaml(args.iter().map(|a| a.to_string()).collect());
         self.contestants.push(Contestant { who: "OCaml", place });
+        self
+    }
+
+    /// Adds the Haskell program's function for this workload.
+    pub fn add_ghc(mut self, args: &[&str]) -> Self {
+        let place = Place::Ghc(args.iter().map(|a| a.to_string()).collect());
+        self.contestants.push(Contestant { who: "GHC", place });
         self
     }
 

@@ -13,6 +13,7 @@ pub fn print_host(host: &Host, rivals: Option<&Rivals>) {
     if let Some(rivals) = rivals {
         println!("go      {}", rivals.go.version.as_deref().unwrap_or("none, so Go takes no part"));
         println!("ocaml   {}", rivals.ocaml.version.as_deref().unwrap_or("none, so OCaml takes no part"));
+        println!("ghc     {}", rivals.ghc.version.as_deref().unwrap_or("none, so GHC takes no part"));
         println!("rivals  {}", host.rivals.join(", "));
     }
 }

@@ -13,12 +13,14 @@ const RIVALS: &[&str] = &[
     "async-channel",
     "async-executor",
     "async-lock",
+    "async-stm",
     "chili",
     "compio",
     "corosensei",
     "crossbeam-channel",
     "crossfire",
     "csv",
+    "fast-stm",
     "flume",
     "futures-util",
     "genawaiter",
@@ -38,6 +40,7 @@ const RIVALS: &[&str] = &[
     "rayon",
     "serde_json",
     "smol",
+    "stm",
     "tar",
     "tokio",
     "tokio-uring",
@@ -68,7 +71,7 @@ impl Host {
         let uname = rustix::system::uname();
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        let compilers = rivals.map(|rivals| [("go", &rivals.go), ("ocaml", &rivals.ocaml)]);
+        let compilers = rivals.map(|rivals| [("go", &rivals.go), ("ocaml", &rivals.ocaml), ("ghc", &rivals.ghc)]);
         Self {
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get()),
             cpu: model.map_or("unknown", |(_, model)| model).to_owned(),

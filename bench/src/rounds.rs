@@ -80,6 +80,7 @@ pub fn measure(
                 }
                 Place::Go(args) => rivals.go.contestant(workload, &args, variant.workers),
                 Place::OCaml(args) => rivals.ocaml.contestant(workload, &args, variant.workers),
+                Place::Ghc(args) => rivals.ghc.contestant(workload, &args, variant.workers),
             };
             match ready.and_then(|mut run| plan.operations(&mut run, target).map(|ops| (run, ops))) {
                 Ok((run, ops)) => {

@@ -51,6 +51,7 @@ mod spawn_join;
 mod spawn_process;
 mod spectral_norm;
 mod spread;
+mod stm;
 mod switch;
 mod timers;
 mod unblock;
@@ -74,6 +75,7 @@ pub const ALL: &[Workload] = &[
     channel::WORKLOAD,
     select::WORKLOAD,
     race::WORKLOAD,
+    stm::WORKLOAD,
     mutex::WORKLOAD,
     connections::WORKLOAD,
     forced::WORKLOAD,
