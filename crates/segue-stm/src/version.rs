@@ -135,8 +135,6 @@ pub(crate) struct Kind {
     pub(crate) differ: Option<Differ>,
 }
 
-type Differ = unsafe fn(NonNull<Version>, NonNull<Version>) -> bool;
-
 impl Kind {
     pub(crate) const fn of<T>() -> Self {
         Self { free: free::<T>, has_drop: std::mem::needs_drop::<T>(), differ: None }

@@ -172,6 +172,6 @@ fn a_sender_that_was_replaced_closes_its_channel_at_once() {
             tx.write(&var, None)
         })
         .unwrap();
-        assert_eq!(end.join().unwrap(), true);
+        assert!(end.join().unwrap());
     });
 }
