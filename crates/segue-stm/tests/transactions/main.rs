@@ -1,10 +1,13 @@
 //! Transactions by their behaviour.
 
 mod bank;
+mod classics;
 mod drops_outside;
 mod nested;
 mod papers;
 mod profiles;
+mod random;
 mod structures;
 mod turn;
+mod waits;
 mod written_twice;
