@@ -53,8 +53,8 @@
 //!
 //! The algorithm is TL2 with extended snapshots and old versions, so that transactions which only
 //! read never begin again; `tx.rs` and `commit.rs` have the argument, `snapshot.rs` the end of
-//! memory, `turn.rs` the reason why every transaction comes to its end. `retry` and `or_else` are
-//! those of Harris, Marlow, Peyton Jones and Herlihy (2005).
+//! memory, `turn.rs` the reason why a transaction that loses again and again comes to its end.
+//! `retry` and `or_else` are those of Harris, Marlow, Peyton Jones and Herlihy (2005).
 
 #[cfg(not(loom))]
 use segue_core::plain_thread_local;

@@ -170,6 +170,11 @@ pub struct CancellationDoctests;
 #[doc = include_str!("../../../docs/coming-from.md")]
 pub struct ComingFromDoctests;
 
+/// The programs of `docs/transactions.md`, run as tests.
+#[cfg(all(doctest, feature = "stm"))]
+#[doc = include_str!("../../../docs/transactions.md")]
+pub struct TransactionsDoctests;
+
 /// The programs of the README, run as tests.
 #[cfg(all(doctest, feature = "io"))]
 #[doc = include_str!("../../../README.md")]
