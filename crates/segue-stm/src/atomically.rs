@@ -1,7 +1,7 @@
 //! Transactions, as users run them.
 //!
 //! Used by programs that change something in one step; `attempts.rs` has the steps.
-use crate::attempts::{Attempts, Use, stopped};
+use crate::attempts::{Attempts, Use, can_only_look, stopped};
 use crate::commit::{tell, write_blindly};
 use crate::log::Taken;
 use crate::open;
@@ -69,8 +69,8 @@ pub fn atomically<R>(body: impl for<'t> Fn(&Tx<'t>) -> Result<R, Stop>) -> Resul
 /// *No effect*: as [`atomically`].
 ///
 /// # Panics
-/// If the body does; and where [`atomically`] has an error of the body's own: it waits, or retries
-/// without a read.
+/// If the body does; where [`atomically`] has an error of the body's own, which waits, or retries
+/// without a read; and inside of the body of another transaction, which has [`atomically`].
 ///
 /// # Examples
 ///
@@ -116,6 +116,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
         let told = loop {
             match write_blindly(log.get()) {
                 Some(told) => break told,
+                None if can_only_look() => {}
                 None => wait(&mut Turn::free(at))?,
             }
         };

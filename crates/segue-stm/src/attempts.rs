@@ -27,9 +27,11 @@ use crate::open;
 use crate::profile::Recovery;
 use crate::stop::{Stop, Why};
 use crate::turn::Turn;
-use crate::tx::Tx;
+use crate::tx::{Tx, must_not_suspend};
 use crate::version::pause;
 use crate::waits::{Slots, To, Wait, Watched};
+use segue_core::atomic::yield_now;
+use segue_core::scheduling::is_simulated;
 use segue_core::{Cancelled, Retreat, Source, Trigger, WaitsFor, check, is_cancelled, no_suspend, random};
 use std::panic::Location;
 
@@ -59,12 +61,16 @@ pub(crate) struct Attempts<F> {
     /// The last conflict, while somebody profiles.
     recovery: Option<Recovery>,
     wait: Wait,
+    /// Whether the source that it waits for has told, and is to be looked at.
+    told: bool,
 }
 
 /// The end of an attempt.
 enum End<R> {
     Done(R),
     Again,
+    /// A variable is held by the transaction in turn.
+    Held,
     Wait(To),
     Failed(Cancelled),
 }
@@ -73,7 +79,7 @@ impl<F> Attempts<F> {
     #[track_caller]
     pub(crate) fn new(body: F, used_as: Use) -> Self {
         let wait = Wait { to: To::No, at: Location::caller() };
-        Self { body, used_as, conflicts: 0, writes: false, recovery: None, wait }
+        Self { body, used_as, conflicts: 0, writes: false, recovery: None, wait, told: false }
     }
 
     fn attempt_once<R>(&mut self, turn: Option<Turn>) -> End<R>
@@ -86,10 +92,12 @@ impl<F> Attempts<F> {
             let value = tx.ended(open::during(&tx, || (self.body)(&tx)))?;
             Ok((value, tx.commit()?))
         };
-        match no_suspend(run) {
+        let outcome = no_suspend(run);
+        // The attempt after a conflict has ended.
+        self.recovery = None;
+        match outcome {
             Ok((value, told)) => {
                 tx.let_go();
-                self.recovery = None;
                 // Before the drops of values, which may wait for one that is told.
                 tell(told);
                 End::Done(value)
@@ -101,7 +109,6 @@ impl<F> Attempts<F> {
                 drop(tx);
                 drop(log);
                 self.conflicts = 0;
-                self.recovery = None;
                 if watched.is_empty() {
                     return End::Failed(Cancelled::with_reason(
                         "a transaction retries and has read no variable that anybody could change",
@@ -121,7 +128,8 @@ impl<F> Attempts<F> {
             Err(Why::Held(blame)) => {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 self.recovery = unsafe { Recovery::begin(&blame) };
-                End::Wait(To::Turn(Turn::free(self.wait.at)))
+                self.conflicts += 1;
+                End::Held
             }
             Err(Why::After(source)) => End::Wait(To::After(source)),
             Err(Why::Cancelled(cancelled)) => End::Failed(cancelled),
@@ -136,11 +144,36 @@ impl<F> Attempts<F> {
         }
     }
 
-    /// A choice of a cancelled caller ends by the cancellation, and not by an output.
+    /// The end by an error. A choice has no error: one of a cancelled caller ends by the
+    /// cancellation, which its wait finds; so this waits for something that mostly is there.
     #[cold]
     fn failed<R>(&mut self, cancelled: Cancelled) -> Option<Result<R, Cancelled>> {
-        (self.used_as == Use::Call || !is_cancelled()).then_some(Err(cancelled))
+        if self.used_as == Use::Choice && is_cancelled() {
+            self.wait.to = To::Turn(Turn::free(self.wait.at));
+            return None;
+        }
+        Some(Err(cancelled))
     }
+
+    /// Waits until the turn is free, or looks at it again where the caller can't wait.
+    fn wait_for_turn(&mut self) -> Option<()> {
+        self.wait.to = To::Turn(Turn::free(self.wait.at));
+        if can_only_look() {
+            return Some(());
+        }
+        self.wait.attempt()
+    }
+}
+
+/// Whether the caller is a fiber that must not be suspended, and goes on looking at the turn: the
+/// drop of a value, for one. In a simulation the holder may be interrupted on this very thread, and
+/// the wait is refused.
+pub(crate) fn can_only_look() -> bool {
+    let only_looks = must_not_suspend() && !is_simulated();
+    if only_looks {
+        yield_now();
+    }
+    only_looks
 }
 
 // SAFETY: each step of a registration is that of the wait, which keeps the contract, and stays the
@@ -167,6 +200,7 @@ where
 
     fn attempt(&mut self) -> Option<Self::Output> {
         let nested = open::with_outer(|outer| {
+            assert!(self.used_as == Use::Call, "a transaction is a source outside of transactions alone");
             (self.body)(outer).map_err(|stop| {
                 let _ = outer.stop(stop.0);
                 stopped()
@@ -175,25 +209,31 @@ where
         if nested.is_some() {
             return nested;
         }
+        // A source that has told is looked at before anything else.
+        if std::mem::take(&mut self.told) {
+            self.wait.attempt()?;
+        }
         self.wait.to = To::No;
         loop {
             let turn = (self.conflicts >= TURN).then(Turn::try_take);
             if let Some(None) = turn {
-                self.wait.to = To::Turn(Turn::free(self.wait.at));
-                self.wait.attempt()?;
+                self.wait_for_turn()?;
                 continue;
             }
             match self.attempt_once(turn.flatten()) {
                 End::Done(value) => return Some(Ok(value)),
                 End::Again => self.stand_back(),
+                End::Held => self.wait_for_turn()?,
                 End::Wait(to) => {
                     self.wait.to = to;
                     self.wait.attempt()?;
                 }
                 End::Failed(cancelled) => return self.failed(cancelled),
             }
-            if let Err(cancelled) = check() {
-                return self.failed(cancelled);
+            if self.used_as == Use::Call
+                && let Err(cancelled) = check()
+            {
+                return Some(Err(cancelled));
             }
         }
     }
@@ -226,7 +266,8 @@ where
 
     unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Self::Output> {
         // SAFETY: as the caller promises of this source and its slot.
-        let _: Option<()> = unsafe { self.wait.commit(slot, arm) };
+        let done = unsafe { self.wait.commit(slot, arm) };
+        self.told = done.is_none();
         None
     }
 

@@ -12,8 +12,9 @@
 //!    locked. Without a commit since the snapshot this is known.
 //! 4. **Publish** each new version, which unlocks; and find which variables are waited for.
 //!
-//! Waiters are told after all locks are released and the attempt has ended, since to resume a task
-//! is to call foreign code.
+//! Waiters are told after all locks are released, in `no_suspend`, since to resume a task is to
+//! call foreign code; and before the attempt's values are dropped, since a drop may wait for a
+//! waiter.
 //!
 //! **The race to fear**: two transactions read the variables that the other writes. Each locks
 //! before it validates, so at least one finds the lock of the other, or its new version.
@@ -36,6 +37,7 @@ use crate::snapshot::advance_clock;
 use crate::stop::Why;
 use crate::tx::Tx;
 use crate::version::{HELD, Head, LOCKED, pause};
+use segue_core::no_suspend;
 use std::ptr::NonNull;
 
 /// How often a committer looks at a locked variable before it begins again.
@@ -151,11 +153,14 @@ pub(crate) fn tell(told: Told) {
 #[cold]
 #[inline(never)]
 fn tell_all(told: Told) {
-    for head in told {
-        // SAFETY: the handle in the list keeps the variable.
-        unsafe { head.as_ref() }.waiters.lock().notify_all(0);
-        crate::var::release(head);
-    }
+    // To resume a task is to call foreign code, within the attempt.
+    no_suspend(|| {
+        for head in told {
+            // SAFETY: the handle in the list keeps the variable.
+            unsafe { head.as_ref() }.waiters.lock().notify_all(0);
+            crate::var::release(head);
+        }
+    });
 }
 
 /// Commits a log without reads, and does not look at the values before. `None` if a variable is

@@ -1,7 +1,7 @@
 //! The log of an attempt: the versions that it has read, and those that it would publish.
 //!
-//! Used by attempts alone, each of which has one; a thread keeps the log of its last attempt for
-//! the next, with its memory.
+//! Used by attempts, each of which has one, and by writes without an attempt; a thread keeps the
+//! last log for the next, with its memory.
 //!
 //! A version of the attempt stays in memory until the attempt's end, also one that a second write
 //! has replaced or a roll-back has taken out, since the body may have a reference to its value.
@@ -229,7 +229,7 @@ impl Log {
     /// How much memory the log keeps for another attempt, in entries.
     pub(crate) fn capacity(&self) -> usize {
         let undone = self.replaced.capacity() + self.rolled_back.capacity();
-        self.reads.capacity() + self.writes.capacity() + self.index.capacity() + undone
+        self.reads.capacity() + self.writes.capacity() + self.index.capacity() + undone + self.held.capacity()
     }
 }
 

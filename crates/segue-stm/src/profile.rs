@@ -13,7 +13,7 @@ use crate::stop::Blame;
 use segue_core::no_suspend;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,10 +68,13 @@ impl Recovery {
         let now = head.load_unlocked().version();
         // SAFETY: the attempt was under way when the word was loaded, which was not locked.
         let written = unsafe { now.as_ref() }.site;
-        // SAFETY: both versions are in memory, as above, and of the variable's kind. A comparison
-        // is foreign code.
-        let differs =
-            |differ: unsafe fn(_, _) -> bool| blame.seen.map(|seen| no_suspend(|| unsafe { differ(seen, now) }));
+        let differs = |differ: unsafe fn(_, _) -> bool| {
+            // SAFETY: both versions are in memory, as above, and of the variable's kind.
+            let differs = |seen| unsafe { differ(seen, now) };
+            // A comparison is foreign code. One that panics has found no equality.
+            let compare = |seen| no_suspend(|| catch_unwind(AssertUnwindSafe(|| differs(seen))));
+            blame.seen.map(|seen| compare(seen).map_err(std::mem::forget).unwrap_or(true))
+        };
         let is_same = head.kind.differ.and_then(differs) == Some(false);
         let key = Key { name: head.name, made: head.place, used: blame.site, written };
         let mut table = table();
@@ -141,6 +144,7 @@ pub struct Profile(());
 impl Profile {
     /// Begins to record conflicts.
     pub fn start() -> Self {
+        let _table = table();
         PROFILES.fetch_add(1, Ordering::Relaxed);
         Self(())
     }
@@ -168,8 +172,9 @@ fn conflict(key: &Key, totals: &Totals) -> Conflict {
 
 impl Drop for Profile {
     fn drop(&mut self) {
+        let mut table = table();
         if PROFILES.fetch_sub(1, Ordering::Relaxed) == 1 {
-            table().clear();
+            table.clear();
         }
     }
 }

@@ -9,8 +9,9 @@
 //! variable, and commit beside the holder unless they write one. A committer that finds a variable
 //! of its own held gives up, and waits until the turn is free.
 //!
-//! The holder waits for nobody but for a committer in the few instructions of a commit; committers
-//! lock in passing and wait for nobody while they have a lock. So the holder ends.
+//! The holder waits for nobody but for a committer in the midst of a commit. A committer that finds
+//! a lock waits a moment for that, and gives up; it waits for no turn while it has a lock. So the
+//! holder ends.
 //!
 //! ```text
 //!   FREE --take: an attempt is about to begin--> TAKEN --the attempt has ended--> FREE, and all that wait look
@@ -21,7 +22,7 @@
 //! first that looks has the turn; the others wait again. **Idle**: FREE. **Cancellation**: a waiter
 //! leaves the queue.
 
-use segue_core::{Guard, Operation, WaitQueue, Waiting, WaitsFor};
+use segue_core::{Guard, Operation, WaitQueue, Waiting, WaitsFor, no_suspend};
 use std::panic::Location;
 
 /// Whether the turn is taken, and the waiters for its end.
@@ -61,9 +62,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut line = line().lock();
-        *line.state() = false;
-        line.notify_all(0);
+        // To resume a task is to call foreign code, within the attempt.
+        no_suspend(|| {
+            let mut line = line().lock();
+            *line.state() = false;
+            line.notify_all(0);
+        });
     }
 }
 

@@ -328,8 +328,9 @@ impl<'t> Tx<'t> {
     /// });
     /// assert_eq!(first, Ok(7));
     /// ```
-    #[inline]
+    #[cold]
     pub fn retry<R>(&self) -> Result<R, Stop> {
+        let _ = self.stop(Why::Retry);
         Err(Stop(Why::Retry))
     }
 
@@ -370,7 +371,8 @@ impl<'t> Tx<'t> {
     where
         S: Source + Send + 'static,
     {
-        Err(Stop(Why::After(source.map(drop).boxed().into_source())))
+        let _ = self.stop(Why::After(source.map(drop).boxed().into_source()));
+        Err(Stop(Why::Retry))
     }
 
     /// The result of `first`; if that asks for a [`retry`](Tx::retry), its writes are undone and
@@ -397,9 +399,12 @@ impl<'t> Tx<'t> {
         first: impl FnOnce(&Self) -> Result<R, Stop>,
         second: impl FnOnce(&Self) -> Result<R, Stop>,
     ) -> Result<R, Stop> {
+        if self.is_stopped() {
+            return Err(Stop(Why::Stopped));
+        }
         let mark = self.mark();
         let result = first(self);
-        if matches!(result, Err(Stop(Why::Retry))) || self.takes_back_retry() {
+        if self.takes_back_retry() {
             self.roll_back(mark);
             return second(self);
         }
@@ -450,11 +455,18 @@ impl<'t> Tx<'t> {
     /// The body can't commit any more.
     #[cold]
     pub(crate) fn stop(&self, why: Why) -> Stop {
+        let why = match (self.stopped.take(), why) {
+            // A later retry does not make good for an earlier conflict.
+            (Some(earlier @ (Why::Conflict(_) | Why::Held(_) | Why::Cancelled(_))), _) => earlier,
+            (Some(earlier), Why::Stopped) => earlier,
+            (_, why) => why,
+        };
         self.stopped.set(Some(why));
         Stop(Why::Stopped)
     }
 
-    /// Whether a transaction inside of the body has asked for a retry, which is undone.
+    /// Whether the body has asked for a retry, or a transaction inside of the body, which is
+    /// undone.
     fn takes_back_retry(&self) -> bool {
         let why = self.stopped.take();
         let is_retry = matches!(why, Some(Why::Retry));
@@ -537,7 +549,7 @@ fn hold(log: &mut Log, head: NonNull<Head>) -> NonNull<Version> {
 
 /// Whether the calling fiber must not wait already.
 #[inline]
-fn must_not_suspend() -> bool {
+pub(crate) fn must_not_suspend() -> bool {
     // SAFETY: null, or the header of the fiber that runs this.
     unsafe { segue_core::scheduling::current().as_ref() }.is_some_and(segue_core::Fiber::must_not_suspend)
 }

@@ -5,6 +5,7 @@
 
 use crate::snapshot::{Retired, Snapshot, retire};
 use crate::version::{Head, Holding, Kind};
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -12,14 +13,13 @@ use std::panic::Location;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
-/// A variable that is read and written by transactions: a handle: its clones are the same
-/// variable.
+/// A variable that is read and written by transactions: a handle. Its clones are the same variable.
 ///
 /// A variable is read by [`Tx::read`](crate::Tx::read) and written by
 /// [`Tx::write`](crate::Tx::write). It lives as long as a handle does. An old value is dropped when
 /// the last transaction that may see it has ended, by that one or by the one that has replaced the
-/// value, after its own end; waits of that drop are refused, and a panic is caught after the panic
-/// hook.
+/// value, after its own end. A fiber's waits in that drop are refused, and a panic is caught after
+/// the panic hook. A drop that blocks a plain thread keeps old values of other variables in memory.
 ///
 /// # Examples
 ///
@@ -34,9 +34,17 @@ use std::ptr::NonNull;
 /// assert_eq!((from.get(), to.get()), (70, 30));
 /// # Ok::<(), segue_core::Cancelled>(())
 /// ```
+///
+/// A variable for functions of any lifetime takes no function of one lifetime:
+///
+/// ```compile_fail
+/// let any: segue_stm::TVar<for<'a> fn(&'a u8)> = segue_stm::TVar::new(|_| ());
+/// let one: segue_stm::TVar<fn(&'static u8)> = any.clone();
+/// ```
 pub struct TVar<T> {
     head: NonNull<Head>,
-    values: PhantomData<Holding<T>>,
+    /// Values come out as they went in: a variable of one type is none of a subtype, as no cell is.
+    values: PhantomData<Cell<T>>,
 }
 
 // SAFETY: a handle shares values between threads, and whichever thread is last drops them: both are

@@ -23,7 +23,7 @@
 //!   any --a waiter that joins the queue--> with WAITERS, until the next publication
 //! ```
 //!
-//! LOCKED is held for a few instructions, in which no foreign code runs. A version is read by its
+//! LOCKED is held within a commit, in which no foreign code runs. A version is read by its
 //! address only if the word that named it was not LOCKED, see [`Version::number`].
 //!
 //! # Old versions
@@ -280,7 +280,8 @@ impl Head {
             }
             let with = word.0.map_addr(|address| address | flag);
             match self.word.compare_exchange_weak(word.0, with, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Ok(word),
+                // The address of the version that is there now, which an equal one may not be.
+                Ok(before) => return Ok(Word(before)),
                 Err(now) => word = Word(now),
             }
         }
@@ -301,7 +302,7 @@ impl Head {
         loop {
             let changed = word.map_addr(&change);
             match self.word.compare_exchange_weak(word, changed, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Word(word),
+                Ok(before) => return Word(before),
                 Err(now) => word = now,
             }
         }
