@@ -42,7 +42,7 @@ fn join(gathering: &TVar<Group>) -> Result<(), Cancelled> {
     pass(&back)
 }
 
-/// Waits for a whole group, in whose place the next one gathers.
+/// Waits for a whole group; the next one gathers in its place.
 fn whole(tx: &Tx<'_>, gathering: &TVar<Group>, size: u32) -> Result<(u32, Group), Stop> {
     tx.check(tx.read(gathering)?.0 == 0)?;
     Ok((size, tx.replace(gathering, group_of(size))?.clone()))

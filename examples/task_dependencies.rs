@@ -2,7 +2,7 @@
 //! that it needs is done and one of two machines is free, both in one step; a task that fails takes
 //! those along that need it.
 //!
-//! Each task is a fiber, whose wait is a `retry`: there is no queue of ready tasks, no count of
+//! Each task is a fiber, and its wait is a `retry`: there is no queue of ready tasks, no count of
 //! open dependencies, and no code that wakes anybody.
 
 use segue::stm::{Stop, TMap, TVar, Tx, atomically};

@@ -1,7 +1,7 @@
 //! Transactions, as users run them.
 //!
 //! Used by programs that change something in one step; `attempts.rs` has the steps.
-use crate::attempts::{Attempts, Use, can_only_look, stopped};
+use crate::attempts::{Attempts, Use, looks_again, stopped};
 use crate::commit::{tell, write_blindly};
 use crate::log::Taken;
 use crate::open;
@@ -116,7 +116,7 @@ impl<T: Send + Sync + 'static> TVar<T> {
         let told = loop {
             match write_blindly(log.get()) {
                 Some(told) => break told,
-                None if can_only_look() => {}
+                None if looks_again() => {}
                 None => wait(&mut Turn::free(at))?,
             }
         };

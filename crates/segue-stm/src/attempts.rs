@@ -158,22 +158,19 @@ impl<F> Attempts<F> {
     /// Waits until the turn is free, or looks at it again where the caller can't wait.
     fn wait_for_turn(&mut self) -> Option<()> {
         self.wait.to = To::Turn(Turn::free(self.wait.at));
-        if can_only_look() {
-            return Some(());
-        }
-        self.wait.attempt()
+        if looks_again() { Some(()) } else { self.wait.attempt() }
     }
 }
 
-/// Whether the caller is a fiber that must not be suspended, and goes on looking at the turn: the
-/// drop of a value, for one. In a simulation the holder may be interrupted on this very thread, and
-/// the wait is refused.
-pub(crate) fn can_only_look() -> bool {
-    let only_looks = must_not_suspend() && !is_simulated();
-    if only_looks {
+/// Lets other threads run, if the caller is a fiber that must not be suspended, and so looks at the
+/// turn again in place of a wait: in the drop of a value, for one. In a simulation the holder may
+/// be interrupted on this very thread, and the wait is refused.
+pub(crate) fn looks_again() -> bool {
+    let looks_again = must_not_suspend() && !is_simulated();
+    if looks_again {
         yield_now();
     }
-    only_looks
+    looks_again
 }
 
 // SAFETY: each step of a registration is that of the wait, which keeps the contract, and stays the
@@ -230,10 +227,8 @@ where
                 }
                 End::Failed(cancelled) => return self.failed(cancelled),
             }
-            if self.used_as == Use::Call
-                && let Err(cancelled) = check()
-            {
-                return Some(Err(cancelled));
+            if let Err(cancelled) = check() {
+                return self.failed(cancelled);
             }
         }
     }

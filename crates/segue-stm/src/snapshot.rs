@@ -150,7 +150,7 @@ pub(crate) fn clock() -> u64 {
 }
 
 /// An attempt that is under way: the versions that were current at its beginning, and all later
-/// ones, stay in memory until its [`end`](Snapshot::end).
+/// ones, stay in memory until its drop.
 pub(crate) struct Snapshot {
     slot: &'static Slot,
     /// The number of the last commit that the attempt sees.

@@ -224,7 +224,7 @@ unsafe impl Source for Wait {
     }
 
     unsafe fn register(&mut self, slot: &mut Slots, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
-        let _snapshot = Snapshot::begin();
+        let _snapshot = matches!(self.to, To::Change(_)).then(Snapshot::begin);
         // SAFETY: as the caller promises of this source and its slot.
         each!(self, slot, |source, node| unsafe { source.register(node, trigger, arm)? });
         Ok(())
@@ -237,8 +237,8 @@ unsafe impl Source for Wait {
         trigger: &Trigger,
         arm: usize,
     ) -> Result<(), Retreat> {
-        let _snapshot = Snapshot::begin();
         if let To::Change(watched) = &self.to {
+            let _snapshot = Snapshot::begin();
             let place = Watched::place(watched, address);
             let (Some(watched), Some(node)) = (watched.get(place), slot.nodes.get_mut(place)) else { return Ok(()) };
             // SAFETY: as the caller promises of this source and its slot.

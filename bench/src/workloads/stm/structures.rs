@@ -18,7 +18,7 @@ pub trait Sharing {
     type Queue: Passage;
 }
 
-/// Balances, whose sum stays.
+/// Balances, with a sum that stays.
 pub trait Accounts: Send + Sync + 'static {
     /// Each has this balance.
     fn new(count: usize, balance: i64) -> Self;
@@ -88,7 +88,7 @@ impl<S: Stm> Accounts for Vec<Var<S, i64>> {
 
 type Bucket = Arc<[(u64, u64)]>;
 
-/// A hash table whose buckets have four keys on average, if all are there.
+/// A hash table, with four keys in a bucket on average, if all are there.
 pub struct Buckets<S: Stm>(Vec<S::Var<Bucket>>);
 
 impl<S: Stm> Buckets<S> {

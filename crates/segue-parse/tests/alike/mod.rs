@@ -1,4 +1,4 @@
-//! Grammars whose outcome does not depend on how the bytes come, and is that of the crate that the
+//! Grammars: the outcome does not depend on how the bytes come, and is that of the crate that the
 //! grammar's field trusts: one input at a time.
 //!
 //! Used by the tests, which bring inputs and splits, and by the fuzz targets, which draw both.

@@ -17,8 +17,8 @@
 //!
 //! The structures keep no list of waiters. A commit wakes all transactions that wait for one of the
 //! variables that it has written; they begin again, and the first to commit has the value. So
-//! values keep their order, where the structure has one, and those that wait have none: whoever
-//! asks for service in the order of arrival takes a channel or an `MVar` of the crate `segue`.
+//! values keep their order, where the structure has one, and those that wait have none: a
+//! program that needs the order of arrival takes a channel or an `MVar` of the crate `segue`.
 
 mod chan;
 mod map;

@@ -19,7 +19,7 @@ struct Value {
     drops: Arc<AtomicUsize>,
 }
 
-// SAFETY: the model checker looks who touches the cell when.
+// SAFETY: the model checker looks which thread touches the cell when.
 unsafe impl Send for Value {}
 // SAFETY: as above, also of shared values.
 unsafe impl Sync for Value {}

@@ -130,7 +130,7 @@ impl World {
         let times = self.clock.load(SeqCst);
         // The nodes are attempts, by number, and instants.
         let mut edges = vec![Vec::new(); attempts + times];
-        // Who has replaced this version of this variable.
+        // The attempt that has replaced this version of this variable.
         let mut next = std::collections::HashMap::new();
         for attempt in &history {
             for (var, before) in &attempt.writes {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// How many random operations each model sees.
 const STEPS: usize = if cfg!(miri) { 300 } else { 20_000 };
 
-/// Runs a body whose transaction is sometimes given up: then none of its operations happened.
+/// Runs a body, and sometimes gives the transaction up: then none of its operations happened.
 /// Answers the result, and whether it counts.
 fn maybe<R>(random: &mut fastrand::Rng, body: impl for<'t> Fn(&Tx<'t>) -> Result<R, Stop>) -> (R, bool) {
     let counts = random.u8(..5) != 0;

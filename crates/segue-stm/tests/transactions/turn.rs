@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// How many attempts fail before the turn.
 const LOST: usize = 16;
 
-/// There is one turn in the process: these tests count on who has it.
+/// There is one turn in the process: these tests count on its holder.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
