@@ -97,10 +97,10 @@ fn the_seventeenth_attempt_is_in_turn_and_bystanders_wait_for_its_end() {
     assert_eq!(loser.var.get(), LOST + 1 + 100);
 }
 
-/// The turn is handed to a task that nobody polls. A bystander that has met the one before looks
-/// for its end only then: nothing is held any more.
+/// A task that waits for the turn is told, and nobody polls it. A bystander that has met the holder
+/// before looks for the end only then: nothing is held any more, and nobody has the turn.
 #[test]
-fn nobody_waits_for_a_turn_that_was_handed_over_and_has_not_begun() {
+fn nobody_waits_for_a_task_that_was_told_of_the_turn_and_is_not_polled() {
     let _alone = alone();
     let (loser, second) = (Loser::new(), Loser::new());
     let (begun, begins) = mpsc::channel();
@@ -132,7 +132,7 @@ fn nobody_waits_for_a_turn_that_was_handed_over_and_has_not_begun() {
         let writes = transaction(|tx| tx.modify(&loser.var, |n| n + 100));
         let mut either = pin!(writes.or_else(segue_core::Waitable::new(never)).into_future());
         assert!(either.as_mut().poll(&mut task).is_ready());
-        // The one that was handed over is given back, and free.
+        // And the turn is free, also for others.
         drop(asks);
         let third = Loser::new();
         atomically(|tx| third.body(tx, || ())).unwrap();
@@ -165,10 +165,10 @@ fn a_panic_or_a_retry_in_turn_ends_the_turn() {
     }
 }
 
-/// Each has sixteen conflicts; the turn goes from one to the next, some leave the line, and all
-/// that stay have theirs.
+/// Each has sixteen conflicts. Some leave the line, one of them after it was told, and all that
+/// stay have their turn.
 #[test]
-fn the_turn_goes_to_the_next_in_line() {
+fn all_that_wait_for_the_turn_have_it_or_leave() {
     let _alone = alone();
     let first = Loser::new();
     let (begun, begins) = mpsc::channel();
@@ -184,7 +184,7 @@ fn the_turn_goes_to_the_next_in_line() {
         let asks = |loser| transaction(move |tx| Loser::body(loser, tx, || ())).into_future();
         let mut line: Vec<_> = losers.iter().map(|loser| Box::pin(asks(loser))).collect();
         line.iter_mut().for_each(|asks| assert_eq!(asks.as_mut().poll(&mut task), Poll::Pending));
-        // One leaves the line, one when the turn was handed over.
+        // One leaves before it is told.
         drop(line.remove(1));
         go.send(()).unwrap();
         holder.join().unwrap();
