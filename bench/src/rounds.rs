@@ -118,15 +118,20 @@ pub fn measure(
     outcomes
 }
 
-/// Finds how many operations take about `target`.
+/// Finds how many operations take about `target`. A contestant that does the same whatever it is
+/// asked for, as those that count bytes do, is not asked for more and more.
 fn calibrate(run: &mut Run, target: Duration) -> Result<u64, String> {
-    let mut ops = 64;
+    let (mut ops, mut done) = (64, 0);
     loop {
         let span = run(ops)?;
         let part = span.wall.as_secs_f64() / target.as_secs_f64();
         if part >= 0.5 {
             return Ok((span.ops as f64 / part).ceil() as u64);
         }
+        if span.ops == done {
+            return Ok(done);
+        }
+        done = span.ops;
         let factor = (1.0 / part.max(1e-9)).clamp(1.5, 16.0);
         ops = (span.ops.max(ops) as f64 * factor).ceil() as u64;
     }
@@ -158,5 +163,11 @@ mod tests {
         });
         let ops = calibrate(&mut run, Duration::from_millis(50)).expect("it runs");
         assert!((490_000..=510_000).contains(&ops), "{ops}");
+    }
+
+    #[test]
+    fn calibration_ends_where_the_work_is_the_same_for_any_number_of_operations() {
+        let mut run: Run = Box::new(|_| Ok(Span::of_bytes(1, 4096, Duration::from_micros(1))));
+        assert_eq!(calibrate(&mut run, Duration::from_millis(50)), Ok(1));
     }
 }
