@@ -28,6 +28,7 @@ use super::policies::DEFAULT;
 use super::{pair, segue_run};
 use crate::measure::{Contestant, Place, SEGUE, Span, Stopwatch, Variant, Workload, smoke};
 use library::{Async, Fast, Plain, Segue, SegueLock, StdLock};
+use segue::{Builder, fiber::Spread};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -142,7 +143,9 @@ fn on_workers<S: Sharing>(workers: u64, n: u64, body: impl Fn(u64, u64) + Sync) 
             let watch = Stopwatch::start();
             segue::scope(|scope| {
                 for worker in 0..workers {
-                    scope.spawn(move || body(worker, each));
+                    // A fiber stays in the place of its start, and one worker would start both.
+                    let spread = Builder::new().attribute(Spread).within(scope);
+                    drop(spread.spawn(move || body(worker, each)));
                 }
             });
             watch.stop(workers * each)
