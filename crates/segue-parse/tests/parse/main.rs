@@ -8,6 +8,7 @@ mod corpus;
 mod csv;
 mod http;
 mod json;
+mod own_files;
 mod readers;
 mod resp;
 mod splits;
