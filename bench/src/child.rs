@@ -5,7 +5,7 @@
 //! the input ends the process. The child uses its own clocks around the same
 //! region as everybody else, so pipes are not timed.
 
-use crate::measure::{Run, Span};
+use crate::measure::{Run, Span, set_smoke, smoke};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,13 +17,25 @@ pub const SUBCOMMAND: &str = "child";
 /// Where a child finds the Go program.
 const GO: &str = "BENCH_GO";
 
+/// Set for a child that is only to show that everything runs.
+const SMOKE: &str = "BENCH_SMOKE";
+
 /// A contestant in a child process that runs this program again. If it needs the Go program, it is
 /// told where that is.
 pub fn this_program(workload: &str, variant: &str, who: &str, go: Option<PathBuf>) -> Result<Run, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut command = Command::new(program);
     command.args([SUBCOMMAND, workload, variant, who]).envs(go.map(|program| (GO, program)));
+    command.envs(smoke().then_some((SMOKE, "1")));
     start(command)
+}
+
+/// In a child: takes over whether the run is only to show that everything runs. Before any variant
+/// is built.
+pub fn take_over() {
+    if std::env::var_os(SMOKE).is_some() {
+        set_smoke();
+    }
 }
 
 /// The Go program, in a child that was told where it is.

@@ -303,6 +303,7 @@ fn writable(json: &Option<PathBuf>) -> Result<(), String> {
 
 /// Runs one contestant for a parent that asks for rounds.
 fn serve([workload, variant, who]: &[String; 3]) -> Result<(), String> {
+    child::take_over();
     let variants = (find(workload)?.variants)();
     let contestant = variants
         .into_iter()

@@ -10,7 +10,7 @@
 use super::Service;
 use super::process::{Process, allow_descriptors};
 use super::system_calls::Count;
-use crate::measure::Span;
+use crate::measure::{Span, smoke};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -23,8 +23,6 @@ const GROUP: usize = 64;
 const PATIENCE: types::Timespec = types::Timespec::new().sec(20);
 /// `IORING_RECVSEND_POLL_FIRST`: nothing is there yet, so do not look.
 const POLL_FIRST: u16 = 1;
-/// How many operations the system calls are counted over, at least.
-const COUNTED: u64 = 20_000;
 /// The user data of what is sent and received on the connection that streams.
 const STREAM: u64 = 1 << 32;
 /// How much at a time.
@@ -66,6 +64,11 @@ struct Client {
     took: Vec<Duration>,
     /// System calls of the server for an operation, where they can be counted.
     calls: Option<f64>,
+}
+
+/// How many operations the system calls are counted over, at least.
+fn counted() -> u64 {
+    if smoke() { 200 } else { 20_000 }
 }
 
 impl Client {
@@ -110,9 +113,9 @@ impl Client {
             calls: None,
         };
         client.connect(connections, service).map_err(said)?;
-        client.run(COUNTED).map_err(said)?;
+        client.run(counted()).map_err(said)?;
         if let Some(count) = Count::start(client.process.id()) {
-            let ops = client.run(COUNTED).map_err(said)?;
+            let ops = client.run(counted()).map_err(said)?;
             client.calls = count.stop().map(|calls| calls as f64 / ops as f64);
         }
         Ok(client)
@@ -153,7 +156,7 @@ impl Client {
 
     fn slowest(&mut self, n: u64) -> Result<Span, String> {
         self.took.clear();
-        let ops = self.run(n.max(COUNTED)).map_err(|error| format!("its server: {error}"))?;
+        let ops = self.run(n.max(counted())).map_err(|error| format!("its server: {error}"))?;
         self.took.sort_unstable();
         let slowest = self.took[self.took.len() - self.took.len() / 100 - 1];
         // So that each operation has taken as long.

@@ -23,7 +23,7 @@
 
 use super::channels::{AsyncChannel, Calls, CrossfireMany, Kanal, MVar, Tasks, Tokio};
 use super::{segue_run, smol_executor, tokio_runtime};
-use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload};
+use crate::measure::{SEGUE, Span, Stopwatch, Variant, Workload, smoke};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,9 @@ use std::sync::{Arc, Mutex};
 pub const WORKLOAD: Workload =
     Workload { name: "cancellation", timed: "producers and consumers of whom some are cancelled, per item", variants };
 
-const ITEMS: u64 = 50_000;
+fn items() -> u64 {
+    if smoke() { 1_000 } else { 50_000 }
+}
 
 /// How many of each, and how many percent of those of whom there are many are cancelled.
 #[derive(Clone, Copy)]
@@ -56,7 +58,8 @@ impl Setup {
 
 fn variants() -> Vec<Variant> {
     let mut variants = Vec::new();
-    for (name, producers, consumers) in [("SPMC", 1, 10_000), ("MPSC", 10_000, 1), ("MPMC", 5_000, 5_000)] {
+    let many = if smoke() { 200 } else { 10_000 };
+    for (name, producers, consumers) in [("SPMC", 1, many), ("MPSC", many, 1), ("MPMC", many / 2, many / 2)] {
         for percent in [0, 10, 20, 30] {
             let setup = Setup { producers, consumers, percent };
             let mut variant = Variant::new(format!("{name}, {percent} %"), "item", 1);
@@ -121,7 +124,7 @@ struct Cold {
 impl Run {
     fn new(setup: Setup, end: impl FnOnce(Span) + Send + 'static) -> Arc<Self> {
         let left = setup.victims();
-        let every = ITEMS / (left + 1);
+        let every = items() / (left + 1);
         let cold = Cold { every, left, cancel: Box::new(|| {}), watch: None, end: Some(Box::new(end)) };
         Arc::new(Self {
             arrived: AtomicU64::new(0),
@@ -165,13 +168,13 @@ impl Run {
 
     #[cold]
     fn due(&self, items: u64) {
-        let mut cold = self.cold.lock().expect("no panic");
-        if items < ITEMS {
+        let (all, mut cold) = (self::items(), self.cold.lock().expect("no panic"));
+        if items < all {
             (cold.cancel)();
             cold.left -= 1;
-            self.due.store(if cold.left == 0 { ITEMS } else { items + cold.every }, Relaxed);
+            self.due.store(if cold.left == 0 { all } else { items + cold.every }, Relaxed);
         } else if let (Some(watch), Some(end)) = (cold.watch.take(), cold.end.take()) {
-            let span = watch.stop(ITEMS);
+            let span = watch.stop(all);
             assert_eq!(cold.left, 0, "every victim was cancelled");
             end(span);
         }

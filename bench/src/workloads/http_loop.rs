@@ -11,7 +11,7 @@
 //! timed: starting, connecting, the client. The system calls are counted once, before the rounds.
 //! If a server is less than busy, it also pays for falling asleep and being woken.
 
-use crate::measure::{Variant, Workload};
+use crate::measure::{Variant, Workload, smoke};
 use crate::servers::{Service, ask, names};
 
 /// See the file's head.
@@ -33,6 +33,7 @@ pub(super) fn served(service: Service, connections: usize, op: &'static str) -> 
         _ => format!("{connections} connections"),
     };
     let variant = Variant::new(name, op, 1).served();
+    let connections = if smoke() { connections.min(100) } else { connections };
     let all = names(service).chain(["Go"]);
     all.fold(variant, |variant, who| variant.add_client(who, ask(service, who, connections)))
 }
