@@ -61,7 +61,7 @@ miri_others() {
         generators:: incremental:: multi:: effects_ended:: of_two_clauses
     # Of transactions, those without fibers.
     filtered interpret "" -p segue-stm --test memory -- drops::a_ values::a_value values::what values::the_last
-    filtered interpret "" -p segue-stm --test transactions -- nested::a_ profiles:: written_twice --skip a_source_that
+    filtered interpret "" -p segue-stm --test transactions -- nested::a_ profiles:: written_twice
     interpret "-Zmiri-many-seeds=0..4" -p segue-sched --features threads --test miri -- miri_hosts::
     # An address is used again as often as can be: so a pointer to what lay there before shows.
     interpret "-Zmiri-many-seeds=0..4 -Zmiri-address-reuse-rate=1.0" -p segue-sched --features threads \

@@ -12,7 +12,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-std: cancelled time sync thread fs net process os io
     segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several
     segue-parse: error source input tokens
-    segue-stm: version stop snapshot log var turn tx commit open waits profile attempts atomically structures
+    segue-stm: version snapshot var stop log turn tx commit open outside waits profile attempts atomically structures
     segue-http: date authority config gate transport wire line body_error head chunked body encode response conn server"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.

@@ -148,7 +148,7 @@ pub mod scheduling {
     pub use crate::primitives::doubt::Doubt;
     pub use crate::primitives::lock::{Lock, LockGuard};
     pub use crate::primitives::stack::set_stack_trimmer;
-    pub use crate::sim::preemption::{PreemptionPoints, is_simulated, preemption_point_in_no_suspend, set_preemption};
+    pub use crate::sim::preemption::{PreemptionPoints, is_simulated, preemption_point_in_body, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
     pub use crate::spawn::default_runtime::{StartDefault, thread_spawner};
     pub use crate::spawn::family::Family;
@@ -162,6 +162,7 @@ pub mod scheduling {
     pub use crate::timers::of_threads::thread_timers;
     pub use crate::wait::admission::begin_turn;
     pub use crate::wait::executor::{AsTask, Executor};
+    pub use crate::wait::no_suspend::no_suspend_in_body;
     pub use crate::wait::park::WaitPark;
 }
 

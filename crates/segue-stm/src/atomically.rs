@@ -1,11 +1,11 @@
 //! Transactions, as users run them.
 //!
 //! Used by programs that change something in one step; `attempts.rs` has the steps.
-use crate::attempts::{Attempts, Use, looks_again, stopped};
+use crate::attempts::{Attempts, Use, looks_again};
 use crate::commit::{tell, write_blindly};
 use crate::log::Taken;
 use crate::open;
-use crate::stop::Stop;
+use crate::stop::{Stop, stopped};
 use crate::turn::Turn;
 use crate::tx::Tx;
 use crate::var::TVar;

@@ -14,8 +14,9 @@
 //!           '--no turn---> waits until the turn is free, looks again
 //! ```
 //!
-//! The body runs inside of [`no_suspend`]: an attempt is not suspended, since others may wait for
-//! its end (the turn), and memory is kept for it. A simulator may interrupt it all the same.
+//! The body runs inside of [`no_suspend_in_body`]: an attempt is not suspended, since others may
+//! wait for its end (the turn), and memory is kept for it. A simulator may interrupt it all the
+//! same.
 //!
 //! **Cancellation**: looked for before each attempt, and by each wait. After the commit nothing is
 //! undone.
@@ -25,21 +26,15 @@ use crate::commit::tell;
 use crate::log::Taken;
 use crate::open;
 use crate::profile::Recovery;
-use crate::stop::{Stop, Why};
+use crate::stop::{Stop, Why, stopped};
 use crate::turn::Turn;
 use crate::tx::{Tx, must_not_suspend};
 use crate::version::pause;
 use crate::waits::{Slots, To, Wait, Watched};
 use segue_core::atomic::yield_now;
-use segue_core::scheduling::is_simulated;
-use segue_core::{Cancelled, Retreat, Source, Trigger, WaitsFor, check, is_cancelled, no_suspend, random};
+use segue_core::scheduling::{is_simulated, no_suspend_in_body};
+use segue_core::{Cancelled, Retreat, Source, Trigger, WaitsFor, check, is_cancelled, random};
 use std::panic::Location;
-
-/// The error of a transaction inside of a body that is to stop.
-#[cold]
-pub(crate) fn stopped() -> Cancelled {
-    Cancelled::with_reason("the transaction around this one begins again")
-}
 
 /// How a transaction is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,8 +56,6 @@ pub(crate) struct Attempts<F> {
     /// The last conflict, while somebody profiles.
     recovery: Option<Recovery>,
     wait: Wait,
-    /// Whether the source that it waits for has told, and is to be looked at.
-    told: bool,
 }
 
 /// The end of an attempt.
@@ -79,7 +72,7 @@ impl<F> Attempts<F> {
     #[track_caller]
     pub(crate) fn new(body: F, used_as: Use) -> Self {
         let wait = Wait { to: To::No, at: Location::caller() };
-        Self { body, used_as, conflicts: 0, writes: false, recovery: None, wait, told: false }
+        Self { body, used_as, conflicts: 0, writes: false, recovery: None, wait }
     }
 
     fn attempt_once<R>(&mut self, turn: Option<Turn>) -> End<R>
@@ -92,7 +85,7 @@ impl<F> Attempts<F> {
             let value = tx.ended(open::during(&tx, || (self.body)(&tx)))?;
             Ok((value, tx.commit()?))
         };
-        let outcome = no_suspend(run);
+        let outcome = no_suspend_in_body(run);
         // The attempt after a conflict has ended.
         self.recovery = None;
         match outcome {
@@ -102,10 +95,12 @@ impl<F> Attempts<F> {
                 tell(told);
                 End::Done(value)
             }
-            Err(Why::Retry) if tx.is_past() => End::Again,
-            Err(Why::Retry) => {
+            Err(Why::Retry(_)) if tx.is_past() => End::Again,
+            Err(Why::Retry(event)) => {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 let watched = unsafe { Watched::all(&mut tx.log().borrow_mut()) };
+                // The watched variables have handles now.
+                drop(event);
                 drop(tx);
                 drop(log);
                 self.conflicts = 0;
@@ -131,7 +126,6 @@ impl<F> Attempts<F> {
                 self.conflicts += 1;
                 End::Held
             }
-            Err(Why::After(source)) => End::Wait(To::After(source)),
             Err(Why::Cancelled(cancelled)) => End::Failed(cancelled),
         }
     }
@@ -187,10 +181,6 @@ where
         self.wait.waits_for()
     }
 
-    fn arms(&self) -> usize {
-        self.wait.arms()
-    }
-
     fn address(&self, least: usize) -> Option<usize> {
         self.wait.address(least)
     }
@@ -205,10 +195,6 @@ where
         });
         if nested.is_some() {
             return nested;
-        }
-        // A source that has told is looked at before anything else.
-        if std::mem::take(&mut self.told) {
-            self.wait.attempt()?;
         }
         self.wait.to = To::No;
         loop {
@@ -261,8 +247,8 @@ where
 
     unsafe fn commit(&mut self, slot: &mut Slots, arm: usize) -> Option<Self::Output> {
         // SAFETY: as the caller promises of this source and its slot.
-        let done = unsafe { self.wait.commit(slot, arm) };
-        self.told = done.is_none();
+        unsafe { self.wait.commit(slot, arm) };
+        // Told to look, in another attempt.
         None
     }
 

@@ -45,10 +45,11 @@
 //! * [`atomically`] runs a transaction, [`transaction`] makes a source of one: for `.await`, and
 //!   for a choice with channels, sockets and deadlines.
 //! * [`Tx`] reads and writes. [`retry`](Tx::retry) and [`check`](Tx::check) wait for a change,
-//!   [`or_else`](Tx::or_else) has an alternative, [`retry_after`](Tx::retry_after) waits for
-//!   something else. [`catch`](Tx::catch) is a nested transaction, which an error undoes.
+//!   [`or_else`](Tx::or_else) has an alternative, [`catch`](Tx::catch) is a nested transaction,
+//!   which an error undoes.
 //! * [`TQueue`], [`TChan`], [`TMVar`], [`TMap`] and [`TSet`] are made of variables, and used in the
 //!   same way: several of them change in one step.
+//! * [`outside`] is for authors of state that is no variable, and that bodies wait for.
 //! * [`Profile`] says which variables make transactions begin again, and on which lines.
 //!
 //! The algorithm is TL2 with extended snapshots and old versions, so that transactions which only
@@ -74,6 +75,7 @@ mod attempts;
 mod commit;
 mod log;
 mod open;
+pub mod outside;
 mod profile;
 mod snapshot;
 mod stop;

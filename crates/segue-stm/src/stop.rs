@@ -2,8 +2,9 @@
 //!
 //! Used by bodies, which pass a [`Stop`] on, and by the code that runs them.
 
+use crate::var::TVar;
 use crate::version::{Head, Version};
-use segue_core::{BoxSource, Cancelled};
+use segue_core::Cancelled;
 use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -14,10 +15,9 @@ use std::ptr::NonNull;
 pub struct Stop(pub(crate) Why);
 
 pub(crate) enum Why {
-    /// The body waits for a change.
-    Retry,
-    /// The body waits for something else than a change.
-    After(BoxSource<'static, ()>),
+    /// The body waits for a change; of something that is no variable too, if the event of
+    /// `outside.rs` is there, and then no `or_else` takes this back.
+    Retry(Option<TVar<()>>),
     /// A read or write has failed; the attempt knows why.
     Stopped,
     /// Another transaction has committed, or is about to.
@@ -46,8 +46,7 @@ impl fmt::Debug for Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Why::Retry => f.write_str("the transaction waits for a change"),
-            Why::After(source) => write!(f, "the transaction waits for {}", source.waits_for().what),
+            Why::Retry(_) => f.write_str("the transaction waits for a change"),
             Why::Stopped | Why::Conflict(_) | Why::Held(_) => {
                 f.write_str("the transaction begins again after a conflict")
             }
@@ -57,6 +56,12 @@ impl fmt::Display for Stop {
 }
 
 impl std::error::Error for Stop {}
+
+/// The error of a call in a body that has stopped.
+#[cold]
+pub(crate) fn stopped() -> Cancelled {
+    Cancelled::with_reason("the transaction around begins again")
+}
 
 /// A check within a body that finds the caller cancelled ends the transaction; so does a wait,
 /// which is refused there.

@@ -57,8 +57,7 @@ use crate::stop::{Blame, Stop, Why};
 use crate::turn::Turn;
 use crate::var::TVar;
 use crate::version::{HELD, Head, Holding, LOCKED, Version, Word, pause};
-use segue_core::scheduling::{is_simulated, preemption_point_in_no_suspend};
-use segue_core::{Source, Waitable};
+use segue_core::scheduling::{is_simulated, preemption_point_in_body};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -134,7 +133,7 @@ impl<'t> Tx<'t> {
     #[inline]
     fn point(&self) {
         if self.interrupted {
-            preemption_point_in_no_suspend();
+            preemption_point_in_body();
         }
     }
 
@@ -330,8 +329,8 @@ impl<'t> Tx<'t> {
     /// ```
     #[cold]
     pub fn retry<R>(&self) -> Result<R, Stop> {
-        let _ = self.stop(Why::Retry);
-        Err(Stop(Why::Retry))
+        let _ = self.stop(Why::Retry(None));
+        Err(Stop(Why::Retry(None)))
     }
 
     /// [`retry`](Tx::retry) unless the condition holds.
@@ -341,38 +340,6 @@ impl<'t> Tx<'t> {
     #[inline]
     pub fn check(&self, condition: bool) -> Result<(), Stop> {
         if condition { Ok(()) } else { self.retry() }
-    }
-
-    /// Waits for `source` in place of a change: the transaction is undone, its caller waits for the
-    /// source, drops its value, and then the body begins again. As if the caller had waited
-    /// before the transaction. For a source that stays ready: the value of a promise, or a lazy
-    /// value that is being computed.
-    ///
-    /// # Errors
-    /// Always: the [`Stop`] that the body is to return.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use segue::stm::{TVar, atomically};
-    /// use segue::sync::Lazy;
-    ///
-    /// static PRICE: Lazy<u32> = Lazy::new(|| 7);
-    /// let total = TVar::new(0);
-    /// atomically(|tx| match PRICE.get() {
-    ///     Some(price) => tx.modify(&total, |total| total + price),
-    ///     None => tx.retry_after(PRICE.force_source()),
-    /// })?;
-    /// assert_eq!(total.get(), 7);
-    /// # Ok::<(), segue::Cancelled>(())
-    /// ```
-    #[cold]
-    pub fn retry_after<R, S>(&self, source: Waitable<S>) -> Result<R, Stop>
-    where
-        S: Source + Send + 'static,
-    {
-        let _ = self.stop(Why::After(source.map(drop).boxed().into_source()));
-        Err(Stop(Why::Retry))
     }
 
     /// The result of `first`; if that asks for a [`retry`](Tx::retry), its writes are undone and
@@ -457,7 +424,7 @@ impl<'t> Tx<'t> {
     pub(crate) fn stop(&self, why: Why) -> Stop {
         let why = match (self.stopped.take(), why) {
             // A later retry does not make good for an earlier conflict.
-            (Some(earlier @ (Why::Conflict(_) | Why::Held(_) | Why::Cancelled(_))), _) => earlier,
+            (Some(earlier @ (Why::Conflict(_) | Why::Held(_) | Why::Cancelled(_) | Why::Retry(Some(_)))), _) => earlier,
             (Some(earlier), Why::Stopped) => earlier,
             (_, why) => why,
         };
@@ -465,16 +432,23 @@ impl<'t> Tx<'t> {
         Stop(Why::Stopped)
     }
 
+    /// The body waits for a change of the event of all that is no variable, or of what was read.
+    #[cold]
+    pub(crate) fn wait_outside(&self, event: TVar<()>, seen: NonNull<Version>, site: &'static Location<'static>) {
+        self.log.borrow_mut().read(NonNull::from(event.head()), seen, site);
+        let _ = self.stop(Why::Retry(Some(event)));
+    }
+
     /// Whether the body has asked for a retry, or a transaction inside of the body, which is
     /// undone.
     fn takes_back_retry(&self) -> bool {
         let why = self.stopped.take();
-        let is_retry = matches!(why, Some(Why::Retry));
+        let is_retry = matches!(why, Some(Why::Retry(None)));
         self.stopped.set(why.filter(|_| !is_retry));
         is_retry
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         let why = self.stopped.take();
         let is_stopped = why.is_some();
         self.stopped.set(why);

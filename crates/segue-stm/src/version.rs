@@ -241,6 +241,12 @@ impl Head {
         false
     }
 
+    /// Whether there is another handle beside the caller's.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) > 1
+    }
+
     /// One handle less; answers whether it was the last.
     #[inline]
     pub(crate) fn unshare(&self) -> bool {

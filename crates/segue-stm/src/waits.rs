@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 use crate::turn::Free;
 use crate::var::release;
 use crate::version::{Head, LOCKED, Version, WAITERS};
-use segue_core::{BoxSlot, BoxSource, Guard, Node, Operation, Retreat, Source, Trigger, Waiting, WaitsFor};
+use segue_core::{Guard, Node, Operation, Retreat, Source, Trigger, Waiting, WaitsFor};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
@@ -35,8 +35,6 @@ pub(crate) enum To {
     Change(Vec<Watched>),
     /// See that the turn is free.
     Turn(Waiting<'static, Free, bool, ()>),
-    /// Begin after something else.
-    After(BoxSource<'static, ()>),
 }
 
 /// A variable that was read, with a handle, and the number of the version.
@@ -127,11 +125,7 @@ impl Operation<(), ()> for Changed<'_> {
 }
 
 /// The nodes of a wait. They stay in place, since others reach them.
-#[derive(Default)]
-pub(crate) struct Slots {
-    nodes: Vec<Node<()>>,
-    other: BoxSlot<'static>,
-}
+pub(crate) type Slots = Vec<Node<()>>;
 
 /// Calls `$f` on the source and the slot of each part of a wait.
 macro_rules! each {
@@ -139,19 +133,15 @@ macro_rules! each {
         match &mut $wait.to {
             To::No => {}
             To::Change(watched) => {
-                for (watched, $node) in watched.iter().zip(&mut $slot.nodes) {
+                for (watched, $node) in watched.iter().zip(&mut *$slot) {
                     let mut $source = watched.waiting($wait.at);
                     $f;
                 }
             }
             To::Turn($source) => {
-                for $node in &mut $slot.nodes {
+                for $node in &mut *$slot {
                     $f;
                 }
-            }
-            To::After($source) => {
-                let $node = &mut $slot.other;
-                $f;
             }
         }
     };
@@ -161,8 +151,8 @@ macro_rules! each {
 ///
 /// # Safety
 /// The trigger was taken through one of the nodes, and the resume that is owed for that has come.
-unsafe fn leave(watched: &[Watched], slot: &mut Slots, at: &'static Location<'static>) {
-    for (watched, node) in watched.iter().zip(&mut slot.nodes) {
+unsafe fn leave(watched: &[Watched], slot: &mut [Node<()>], at: &'static Location<'static>) {
+    for (watched, node) in watched.iter().zip(slot) {
         // SAFETY: as the caller promises of this source and its slot.
         unsafe { watched.waiting(at).leave(node) };
     }
@@ -182,13 +172,8 @@ unsafe impl Source for Wait {
     fn waits_for(&self) -> WaitsFor {
         match &self.to {
             To::Turn(source) => source.waits_for(),
-            To::After(source) => source.waits_for(),
             _ => WaitsFor { what: CHANGE, at: self.at },
         }
-    }
-
-    fn arms(&self) -> usize {
-        if let To::After(source) = &self.to { source.arms() } else { 1 }
     }
 
     fn address(&self, least: usize) -> Option<usize> {
@@ -196,7 +181,6 @@ unsafe impl Source for Wait {
             To::No => None,
             To::Change(watched) => watched.get(Watched::place(watched, least)).map(Watched::address),
             To::Turn(source) => source.address(least),
-            To::After(source) => source.address(least),
         }
     }
 
@@ -205,7 +189,6 @@ unsafe impl Source for Wait {
         match &mut self.to {
             To::No | To::Change(_) => None,
             To::Turn(source) => source.attempt(),
-            To::After(source) => source.attempt(),
         }
     }
 
@@ -214,13 +197,8 @@ unsafe impl Source for Wait {
             To::No => 0,
             To::Change(watched) => watched.len(),
             To::Turn(_) => 1,
-            To::After(source) => {
-                // SAFETY: as the caller promises of this source and its slot.
-                unsafe { source.prepare(&mut slot.other) };
-                0
-            }
         };
-        slot.nodes.resize_with(nodes, Node::default);
+        slot.resize_with(nodes, Node::default);
     }
 
     unsafe fn register(&mut self, slot: &mut Slots, trigger: &Trigger, arm: usize) -> Result<(), Retreat> {
@@ -240,7 +218,7 @@ unsafe impl Source for Wait {
         if let To::Change(watched) = &self.to {
             let _snapshot = Snapshot::begin();
             let place = Watched::place(watched, address);
-            let (Some(watched), Some(node)) = (watched.get(place), slot.nodes.get_mut(place)) else { return Ok(()) };
+            let (Some(watched), Some(node)) = (watched.get(place), slot.get_mut(place)) else { return Ok(()) };
             // SAFETY: as the caller promises of this source and its slot.
             return unsafe { watched.waiting(self.at).register_at(address, node, trigger, arm) };
         }
@@ -263,9 +241,7 @@ unsafe impl Source for Wait {
                 Some(())
             },
             // SAFETY: as the caller promises: the wait has this one node.
-            To::Turn(source) => unsafe { source.commit(&mut slot.nodes[0], arm) },
-            // SAFETY: as the caller promises of this source and its slot.
-            To::After(source) => unsafe { source.commit(&mut slot.other, arm) },
+            To::Turn(source) => unsafe { source.commit(&mut slot[0], arm) },
         }
     }
 
@@ -276,9 +252,7 @@ unsafe impl Source for Wait {
             // are told, so nobody else has need of this notification.
             To::Change(watched) => unsafe { leave(watched, slot, self.at) },
             // SAFETY: as the caller promises: the wait has this one node.
-            To::Turn(source) => unsafe { source.give_back(&mut slot.nodes[0], arm) },
-            // SAFETY: as the caller promises of this source and its slot.
-            To::After(source) => unsafe { source.give_back(&mut slot.other, arm) },
+            To::Turn(source) => unsafe { source.give_back(&mut slot[0], arm) },
         }
     }
 }

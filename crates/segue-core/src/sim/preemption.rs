@@ -14,7 +14,7 @@
 use crate::chain::deferred_wakers;
 use crate::contract::current;
 use crate::contract::fiber::{Fiber, WaitsFor};
-use crate::tree::membership::NO_SUSPEND;
+use crate::tree::membership::IN_BODY;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,24 +76,24 @@ pub fn is_simulated() -> bool {
     SIMULATIONS.load(Ordering::Relaxed) != 0
 }
 
-/// A [`preemption_point`] inside of [`no_suspend`](crate::no_suspend), by the code that has called
-/// that: for code that is not to wait, and which others may interrupt all the same, such as
-/// the body of a transaction.
+/// A [`preemption_point`] in the [body](crate::scheduling::no_suspend_in_body) of a transaction,
+/// which is not to wait, and which others may interrupt all the same.
 ///
 /// # Cancellation
 /// *No effect*: a point does not look.
 #[inline]
-pub fn preemption_point_in_no_suspend() {
+pub fn preemption_point_in_body() {
     if is_simulated() {
-        at_lifted_point();
+        at_point_in_body();
     }
 }
 
 #[cold]
 #[inline(never)]
-fn at_lifted_point() {
-    let no_suspend = |what: &WaitsFor| ptr::eq(what.what, NO_SUSPEND);
-    let lift = |fiber: &Fiber| fiber.waits_for.get().filter(no_suspend).and_then(|_| fiber.waits_for.replace(None));
+fn at_point_in_body() {
+    // Not within a `no_suspend` of the body's own, which has another mark.
+    let in_body = |what: &WaitsFor| ptr::eq(what.what, IN_BODY);
+    let lift = |fiber: &Fiber| fiber.waits_for.get().filter(in_body).and_then(|_| fiber.waits_for.replace(None));
     let lifted = current::with_running(|fiber| fiber.and_then(lift));
     if lifted.is_some() {
         at_point();

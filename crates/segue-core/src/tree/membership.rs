@@ -15,6 +15,8 @@ use std::ptr::{self, NonNull};
 
 /// The object of a wait, in the header of a fiber that is [not to](crate::no_suspend) wait.
 pub(crate) static NO_SUSPEND: &str = "nothing: it must not be suspended";
+/// The same of a fiber in the body of a transaction.
+pub(crate) static IN_BODY: &str = "nothing: it is in the body of a transaction";
 
 impl Linked for Fiber {
     fn links(&self) -> &Links<Self> {
@@ -33,11 +35,13 @@ impl Fiber {
     /// The error of a wait that [must not](Fiber::must_not_suspend) suspend the fiber.
     #[cold]
     pub(crate) fn refused(&self) -> Cancelled {
-        let must_not = self.waits_for().is_some_and(|waits_for| ptr::eq(waits_for.what, NO_SUSPEND));
+        let is_in = |place: &str| self.waits_for().is_some_and(|waits_for| ptr::eq(waits_for.what, place));
         Cancelled::with_reason(if std::thread::panicking() {
             "a fiber that is panicking can't wait"
-        } else if must_not {
-            "a fiber can't wait inside of `no_suspend`, nor in a transaction, which returns `retry` instead"
+        } else if is_in(NO_SUSPEND) {
+            "a fiber can't wait inside of `no_suspend`"
+        } else if is_in(IN_BODY) {
+            "a fiber can't wait in a transaction, which returns `retry` instead"
         } else {
             "what is called while a fiber begins to wait, a closure of a queue or a waker, can't wait itself"
         })

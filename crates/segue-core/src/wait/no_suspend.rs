@@ -3,7 +3,7 @@
 //! Used around foreign code that relies on its frames ending in reverse order, on its thread.
 
 use crate::contract::fiber::WaitsFor;
-use crate::tree::membership::NO_SUSPEND;
+use crate::tree::membership::{IN_BODY, NO_SUSPEND};
 use crate::wait::source::registered;
 
 /// Runs `f`, in which the calling fiber is not suspended: a wait that would have to suspend it is
@@ -34,4 +34,15 @@ use crate::wait::source::registered;
 #[track_caller]
 pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
     registered(WaitsFor::new(NO_SUSPEND), f)
+}
+
+/// As [`no_suspend`], for the body of a transaction: a simulator may interrupt `f` all the same, at
+/// [points](crate::scheduling::preemption_point_in_body) of its own, but not within a `no_suspend`
+/// in there.
+///
+/// # Cancellation
+/// As for [`no_suspend`].
+#[track_caller]
+pub fn no_suspend_in_body<R>(f: impl FnOnce() -> R) -> R {
+    registered(WaitsFor::new(IN_BODY), f)
 }

@@ -6,6 +6,7 @@ mod models;
 
 mod loom_commit;
 mod loom_memory;
+mod loom_outside;
 mod loom_retry;
 mod loom_turn;
 

@@ -3,6 +3,7 @@
 mod bank;
 mod classics;
 mod drops_outside;
+mod lazies;
 mod nested;
 mod papers;
 mod profiles;

@@ -1,6 +1,5 @@
 //! Transactions inside of a body are a part of the one around.
 
-use segue::sync::Mutex;
 use segue_stm::{TVar, atomically, transaction};
 use std::cell::Cell;
 
@@ -80,26 +79,4 @@ fn conflicts_of_a_transaction_inside_lead_to_the_turn() {
     })
     .unwrap();
     assert_eq!((attempts.get(), written.get()), (17, 8));
-}
-
-/// The lock tells a transaction that waits for it, and no longer wants it: the next in line hears.
-#[test]
-fn a_source_that_has_told_is_looked_at() {
-    static LOCK: Mutex<u32> = Mutex::new(0);
-    let begun = LOCK.try_lock().unwrap();
-    let wanted = TVar::new(true);
-    segue::run(|| {
-        segue::scope(|s| {
-            let waits = s.spawn(|| {
-                atomically(|tx| if *tx.read(&wanted)? { tx.retry_after(LOCK.lock_source()) } else { Ok(()) })
-            });
-            segue::yield_now().unwrap();
-            let next = s.spawn(|| *LOCK.lock().unwrap());
-            segue::yield_now().unwrap();
-            wanted.set(false).unwrap();
-            drop(begun);
-            assert_eq!(waits.join().unwrap(), Ok(()));
-            assert_eq!(next.join().unwrap(), 0);
-        });
-    });
 }

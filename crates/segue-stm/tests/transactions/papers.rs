@@ -235,3 +235,38 @@ fn an_interrupted_transaction_goes_on_where_it_was_and_is_validated_at_its_end()
     });
     assert!(untouched.load(SeqCst) > 0 && repeated.load(SeqCst) > 0, "not all outcomes were seen");
 }
+
+/// The body's own `no_suspend` is for code that nobody interrupts.
+#[test]
+fn a_simulator_interrupts_a_body_but_no_code_in_its_own_no_suspend() {
+    let interrupted = AtomicUsize::new(0);
+    each_schedule(|| {
+        let (variable, inside, around) = (TVar::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        segue::scope(|s| {
+            s.spawn(|| {
+                atomically(|tx| {
+                    around.store(true, SeqCst);
+                    segue::cancel::no_suspend(|| {
+                        inside.store(true, SeqCst);
+                        tx.modify(&variable, |n| n + 1)?;
+                        tx.modify(&variable, |n| n + 1)?;
+                        inside.store(false, SeqCst);
+                        Ok::<_, Stop>(())
+                    })?;
+                    tx.modify(&variable, |n| n + 1)
+                })
+                .unwrap();
+                around.store(false, SeqCst);
+            });
+            s.spawn(|| {
+                for _ in 0..4 {
+                    segue::core::preemption_point();
+                    assert!(!inside.load(SeqCst), "interrupted in `no_suspend`");
+                    interrupted.fetch_add(usize::from(around.load(SeqCst)), SeqCst);
+                }
+            });
+        });
+        assert_eq!(variable.get(), 3);
+    });
+    assert_ne!(interrupted.load(SeqCst), 0, "nobody interrupts the body at all");
+}

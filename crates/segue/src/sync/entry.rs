@@ -42,6 +42,13 @@
 //! be leaked or sent elsewhere. The extent is for the diagnosis alone: exclusion follows from
 //! RUNNING.
 //!
+//! # In the body of a transaction
+//!
+//! A force that would have to wait stops the body: the transaction begins again when some cell has
+//! become full, or empty again, as if the transaction had waited before (`segue_stm::outside`). A
+//! right that is handed to another waiter changes nothing for such a body. A right that nobody
+//! takes is dropped after the lock, and tells the bodies.
+//!
 //! # Orderings
 //!
 //! `fill` stores `full` (release) after the write of the value; `get` loads it (acquire) and then
@@ -60,6 +67,7 @@ use std::panic::Location;
 
 use super::OnceCell;
 use super::force_error::{Called, ForceError, Recursive};
+use super::outside;
 
 /// The list of waiters that would take the right.
 pub(super) const INITIALISE: usize = 0;
@@ -126,6 +134,7 @@ impl<'a, T> Initializer<'a, T> {
         unsafe { cell.put(value) };
         stage.notify_all(INITIALISE);
         cell.stage.lock().notify_all(READ);
+        outside::changed();
         // SAFETY: `put` has returned, on this thread.
         unsafe { cell.value() }
     }
@@ -134,7 +143,8 @@ impl<'a, T> Initializer<'a, T> {
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
         preemption_point();
-        hand_over(&mut self.cell.stage.lock());
+        let untaken = hand_over(&mut self.cell.stage.lock());
+        drop(untaken);
     }
 }
 
@@ -201,11 +211,20 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
-fn hand_over(stage: &mut Guard<'_, Stage, (), 2>) {
-    if stage.hand_over(INITIALISE, ()).is_err() {
-        *stage.state() = Stage::Empty;
+/// The right on its way to a waiter. One that nobody has taken is dropped after the lock.
+pub(super) struct Right;
+
+impl Drop for Right {
+    fn drop(&mut self) {
+        outside::changed();
     }
+}
+
+/// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
+fn hand_over(stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Right> {
+    let untaken = stage.hand_over(INITIALISE, Right).err()?;
+    *stage.state() = Stage::Empty;
+    Some(untaken)
 }
 
 /// Waits until the cell is full, or, in the list of initialisers, until the right comes.
@@ -223,7 +242,7 @@ impl<'a, T, const LIST: usize> Force<'a, T, LIST> {
     }
 }
 
-impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
+impl<'a, T, const LIST: usize> Operation<Stage, Right, 2> for Force<'a, T, LIST> {
     type Output = Result<Entry<'a, T>, Recursive>;
 
     #[inline]
@@ -234,7 +253,7 @@ impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
         }
     }
 
-    fn attempt(&mut self, stage: &mut Guard<'_, Stage, (), 2>) -> Option<Self::Output> {
+    fn attempt(&mut self, stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Self::Output> {
         match stage.state() {
             // SAFETY: the cell is filled under this lock, together with the change of its stage.
             Stage::Full => Some(Ok(Entry::Full(unsafe { self.cell.value() }))),
@@ -244,7 +263,7 @@ impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
         }
     }
 
-    fn is_ready(&mut self, stage: &mut Guard<'_, Stage, (), 2>) -> bool {
+    fn is_ready(&mut self, stage: &mut Guard<'_, Stage, Right, 2>) -> bool {
         match stage.state() {
             Stage::Full => true,
             Stage::Running(runner) => runner.extent.is_around(),
@@ -256,19 +275,17 @@ impl<'a, T, const LIST: usize> Operation<Stage, (), 2> for Force<'a, T, LIST> {
         (LIST, false)
     }
 
-    fn commit(&mut self, handed: Option<()>) -> Option<Self::Output> {
+    fn commit(&mut self, handed: Option<Right>) -> Option<Self::Output> {
         // Without the right: told that the cell is full.
-        handed?;
+        std::mem::forget(handed?);
         Some(Ok(self.take(self.cell.stage.lock().state())))
     }
 
-    fn give_back(&mut self, handed: Option<()>, stage: &mut Guard<'_, Stage, (), 2>) -> Option<()> {
-        if handed.is_some() {
-            hand_over(stage);
-        }
-        None
+    fn give_back(&mut self, handed: Option<Right>, stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Right> {
+        std::mem::forget(handed?);
+        hand_over(stage)
     }
 }
 
 /// A [`Force`] as a source.
-pub(super) type Forcing<'a, T, const LIST: usize = INITIALISE> = Waiting<'a, Force<'a, T, LIST>, Stage, (), 2>;
+pub(super) type Forcing<'a, T, const LIST: usize = INITIALISE> = Waiting<'a, Force<'a, T, LIST>, Stage, Right, 2>;

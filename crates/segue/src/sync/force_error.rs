@@ -126,6 +126,18 @@ impl<E: fmt::Debug + fmt::Display> Error for ForceError<E> {
     }
 }
 
+/// For the body of a transaction, which begins again, or fails if cancelled or recursive.
+#[cfg(feature = "stm")]
+impl From<ForceError> for segue_stm::Stop {
+    fn from(error: ForceError) -> Self {
+        match error {
+            ForceError::Cancelled(cancelled) => cancelled.into(),
+            ForceError::Recursive(recursive) => Cancelled::with_reason(recursive).into(),
+            ForceError::Failed(never) => match never {},
+        }
+    }
+}
+
 /// Why a value was not set; a [`Rejected`](crate::Rejected) gives it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {

@@ -36,6 +36,9 @@ use super::{Entry, ForceError, OnceCell};
 /// one branch. A closure that panics, or (with [`force_fallible`](Lazy::force_fallible)) fails, is
 /// run again by the next waiter or newcomer.
 ///
+/// In the body of a [transaction](crate::stm) a force that would have to wait fails, to be passed
+/// on by `?`; the transaction begins again when an initialiser has ended.
+///
 /// There is no `Deref`, since a force can be cancelled, and cancellation never panics.
 ///
 /// # Examples

@@ -17,6 +17,8 @@ mod mvar;
 mod notify;
 mod once;
 mod once_cell;
+#[cfg(not(feature = "stm"))]
+mod outside;
 mod permit;
 mod place;
 mod poison;
@@ -25,6 +27,9 @@ mod rwlock;
 mod rwlock_guard;
 mod semaphore;
 mod wait_group;
+
+#[cfg(feature = "stm")]
+use segue_stm::outside;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::Condvar;

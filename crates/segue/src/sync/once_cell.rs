@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Rejected;
 
-use super::entry::{Entry, Force, Forcing, INITIALISE, READ, Stage};
+use super::entry::{Entry, Force, Forcing, INITIALISE, READ, Right, Stage};
 use super::force_error::{Called, ForceError, Recursive, SetError};
+use super::outside;
 
 /// A cell that is initialised once, in the shape of [`std::sync::OnceLock`].
 ///
@@ -32,6 +33,9 @@ use super::force_error::{Called, ForceError, Recursive, SetError};
 /// suspended, a thread parked, a task pending. An initialiser may wait itself. If an initialiser
 /// fails, panics or is cancelled, the next caller that brought an initialiser runs its own, in the
 /// order in which they came, and nothing is poisoned.
+///
+/// In the body of a [transaction](crate::stm) a call that would have to wait fails, to be passed on
+/// by `?`; the transaction begins again when an initialiser has ended.
 ///
 /// Once the cell is full, to get its value is one load and one branch. That is not a wait, so a
 /// cancelled caller gets the value, too.
@@ -50,7 +54,7 @@ use super::force_error::{Called, ForceError, Recursive, SetError};
 /// ```
 pub struct OnceCell<T> {
     full: AtomicBool,
-    pub(super) stage: WaitQueue<Stage, (), 2>,
+    pub(super) stage: WaitQueue<Stage, Right, 2>,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -217,7 +221,7 @@ impl<T> OnceCell<T> {
     /// return: an initialiser of its own.
     #[inline]
     pub(super) fn entry_to_run<E: From<Cancelled> + From<Recursive>>(&self, called: Called) -> Result<Entry<'_, T>, E> {
-        Ok(wait(&mut self.waiting::<INITIALISE>(called))??)
+        Ok(wait_or_stop(&mut self.waiting::<INITIALISE>(called))??)
     }
 
     /// The source of a force, which yields the result of `then` on the entry, in the call or poll
@@ -331,7 +335,7 @@ impl<T> OnceCell<T> {
     pub fn wait(&self) -> Result<&T, ForceError> {
         match self.get() {
             Some(value) => Ok(value),
-            None => wait(&mut self.reading(Called::of::<Self>()))?,
+            None => wait_or_stop(&mut self.reading(Called::of::<Self>()))?,
         }
     }
 
@@ -428,6 +432,15 @@ impl<T> OnceCell<T> {
     /// ```
     pub fn try_set(&self, value: T) -> Result<(), Rejected<T, SetError>> {
         set(self.try_entry().ok_or(SetError::Busy), value)
+    }
+}
+
+/// Waits, or stops the body of a transaction.
+#[inline(always)] // As `wait`.
+fn wait_or_stop<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
+    match outside::look(|| source.attempt()) {
+        Some(in_body) => in_body,
+        None => wait(source),
     }
 }
 

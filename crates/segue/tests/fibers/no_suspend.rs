@@ -16,10 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 fn says_so(cancelled: &Cancelled) -> bool {
-    cancelled.reason().is_some_and(|reason| {
-        reason.to_string()
-            == "a fiber can't wait inside of `no_suspend`, nor in a transaction, which returns `retry` instead"
-    })
+    cancelled.reason().is_some_and(|reason| reason.to_string() == "a fiber can't wait inside of `no_suspend`")
 }
 
 fn never_ran<H>(error: JoinError<H>) -> Cancelled {

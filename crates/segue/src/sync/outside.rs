@@ -1,0 +1,15 @@
+//! `segue_stm::outside`, without transactions.
+//!
+//! Used by cells, which nobody forces in the body of a transaction then.
+
+use segue_core::Cancelled;
+
+/// No caller is in a body.
+#[inline]
+pub(super) fn look<R>(_look: impl FnMut() -> Option<R>) -> Option<Result<R, Cancelled>> {
+    None
+}
+
+/// Nobody waits in a body.
+#[inline]
+pub(super) fn changed() {}
