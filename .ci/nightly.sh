@@ -85,6 +85,8 @@ tsan() {
     filtered $test -p segue --no-default-features --features sched,threads --test sync --test channel --test choice -- \
         mvar mutex:: semaphore:: rwlock:: condvar:: notifications:: latches:: promises:: \
         broadcast watch:: channel:: channel_front:: channel_delivery:: channel_reserve:: select::
+    filtered $test -p segue-stm --features segue/threads --test memory --test transactions -- \
+        bank:: drops:: lazies:: turn:: values:: waits::
     unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
 
@@ -97,6 +99,8 @@ asan() {
     $test -p segue-sched --features threads --test barriers
     $test -p segue-sched --features threads --test miri -- miri_par::
     $test -p segue --no-default-features --features sched,threads --test barriers
+    filtered $test -p segue-stm --features segue/threads --test memory --test transactions -- \
+        bank:: drops:: drops_outside:: lazies:: papers:: turn:: values:: waits::
     $test -p segue-io --features threads --test barriers
     $test -p segue-bridge --features threads --test barriers
     # It defines what the sanitizer does: one line says so.

@@ -9,10 +9,6 @@
 //! variable, and commit beside the holder unless they write one. A committer that finds a variable
 //! of its own held gives up, and waits until the turn is free.
 //!
-//! The holder waits for nobody but for a committer in the midst of a commit. A committer that finds
-//! a lock waits a moment for that, and gives up; it waits for no turn while it has a lock. So the
-//! holder ends.
-//!
 //! ```text
 //!   FREE --take: an attempt is about to begin--> TAKEN --the attempt has ended--> FREE, and all that wait look
 //! ```
@@ -21,6 +17,31 @@
 //! polled, keeps nobody from the turn. All waiters are told in the order of their coming, and the
 //! first that looks has the turn; the others wait again. **Idle**: FREE. **Cancellation**: a waiter
 //! leaves the queue.
+//!
+//! # Deadlocks and livelocks
+//!
+//! - *Committers among each other.* They lock in the order of addresses, and give up after a
+//!   moment: no deadlock. Two that make each other give up stand back for a random time, and the
+//!   turn ends that.
+//! - *The holder and committers.* The holder waits for nobody but for a committer in the midst of a
+//!   commit, which runs no foreign code and waits for nothing but other such locks, for a moment.
+//!   A committer waits for the end of the turn only after its locks. So the holder ends if its body
+//!   does.
+//! - *A body that waits.* On a fiber a wait is refused. A plain thread is parked, and any lock of
+//!   std's blocks: if the other side needs a variable that the body's turn holds, both wait for
+//!   ever. Nothing finds this, which needs sixteen conflicts to happen; so bodies do not wait, and
+//!   take no lock that others keep around a transaction. A cell that somebody else initialises is
+//!   no such wait: the attempt ends, and with that the turn (`outside.rs`).
+//! - *A body in turn, suspended.* Only a simulator does that. Others then wait, and the holder goes
+//!   on.
+//! - *A fiber that must not be suspended* and meets the holder, in the drop of a value for one,
+//!   lets other threads run and looks again. The holder is on another thread, since neither a body
+//!   nor that fiber is suspended, and the holder's own thread frees memory after the turn alone: so
+//!   the holder ends. In a simulation the holder may be on this thread, and the wait is refused.
+//! - *Starvation.* A waiter that is told may find the next holder there. A transaction counts that
+//!   as a conflict, and so asks for the turn itself; among those that ask chance decides, as among
+//!   writers without a turn ([`TVar::set`](crate::TVar::set)), which need one instant between two
+//!   holders.
 
 use segue_core::{Guard, Operation, WaitQueue, Waiting, WaitsFor, no_suspend};
 use std::panic::Location;

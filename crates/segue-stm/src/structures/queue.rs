@@ -44,6 +44,14 @@ impl<T> List<T> {
         self.0.is_none()
     }
 
+    fn first(&self) -> Option<&Item<T>> {
+        self.0.as_deref()
+    }
+
+    fn last(&self) -> Option<&Item<T>> {
+        std::iter::successors(self.first(), |item| item.rest.first()).last()
+    }
+
     fn reversed(&self) -> Self {
         let (mut reversed, mut rest) = (Self::EMPTY, self);
         while let Some(item) = &rest.0 {
@@ -184,18 +192,23 @@ impl<T: Send + Sync + 'static> TQueue<T> {
     #[track_caller]
     pub fn try_read<'t>(&self, tx: &Tx<'t>) -> Result<Option<&'t T>, Stop> {
         let front = self.front(tx)?;
-        let Some(oldest) = &front.items.0 else { return Ok(None) };
+        let Some(oldest) = front.items.first() else { return Ok(None) };
         tx.write(&self.front, Front { items: oldest.rest.share(), read: front.read + 1 })?;
         Ok(Some(&oldest.value))
     }
 
-    /// The oldest item, which stays, if there is one.
+    /// The oldest item, which stays, if there is one. Writes nothing; after writes without a read,
+    /// goes through the items.
     ///
     /// # Errors
     /// [`Stop`], to be passed on, after a conflict.
     #[track_caller]
     pub fn peek<'t>(&self, tx: &Tx<'t>) -> Result<Option<&'t T>, Stop> {
-        Ok(self.front(tx)?.items.0.as_ref().map(|oldest| &*oldest.value))
+        let oldest = match tx.read(&self.front)?.items.first() {
+            None => tx.read(&self.back)?.items.last(),
+            oldest => oldest,
+        };
+        Ok(oldest.map(|oldest| &*oldest.value))
     }
 
     /// The readers' end, with items if there are any in the queue.

@@ -1,6 +1,6 @@
 //! Bodies that need a value which somebody else computes (papers/002, 6.5).
 use segue::sync::{Entry, ForceError, Lazy, OnceCell, promise};
-use segue::testing::Sim;
+use segue::testing::{Sim, settle};
 use segue::{Builder, Either, after};
 use segue_stm::{Stop, TVar, Tx, atomically, outside, transaction};
 use std::cell::Cell;
@@ -49,12 +49,12 @@ fn add<'a>(cell: &'a OnceCell<u32>, sum: &'a TVar<u32>) -> impl for<'t> Fn(&Tx<'
 fn a_body_waits_for_an_initialiser_that_another_fiber_of_its_worker_runs() {
     let _alone = alone();
     let (sum, attempts) = (TVar::new(1), AtomicUsize::new(0));
-    let (go, goes) = promise();
-    let lazy = Lazy::new(|| *goes.wait().unwrap());
-    segue::run(|| {
+    let run = Sim::new(1).run(|| {
+        let (go, goes) = promise();
+        let lazy = Lazy::new(|| *goes.wait().unwrap());
         segue::scope(|s| {
             let initialises = s.spawn(|| *lazy.force().unwrap());
-            segue::yield_now().unwrap();
+            settle().unwrap();
             let waits = s.spawn(|| {
                 atomically(|tx| {
                     attempts.fetch_add(1, SeqCst);
@@ -62,12 +62,13 @@ fn a_body_waits_for_an_initialiser_that_another_fiber_of_its_worker_runs() {
                     tx.write(&sum, *lazy.force()?)
                 })
             });
-            segue::yield_now().unwrap();
+            settle().unwrap();
             assert_eq!((attempts.load(SeqCst), sum.get()), (1, 1), "it is undone, and waits");
             let _ = go.fill(7);
             assert_eq!((initialises.join().unwrap(), waits.join().unwrap()), (7, Ok(())));
         });
     });
+    run.unwrap_or_else(|deadlock| panic!("{deadlock}"));
     assert_eq!((attempts.load(SeqCst), sum.get()), (2, 7));
 }
 
@@ -236,21 +237,18 @@ fn a_body_that_waits_for_an_initialiser_is_cancelled() {
     let _alone = alone();
     let (cell, sum) = (OnceCell::new(), TVar::new(0));
     let initializer = begun(&cell);
-    segue::run(|| {
+    let run = Sim::new(1).run(|| {
         segue::scope(|s| {
             let waits = Builder::new().cancellable().within(s).spawn(|| atomically(add(&cell, &sum)));
-            settle_here();
+            settle().unwrap();
             waits.token().cancel();
             assert!(waits.join().is_ok_and(|outcome| outcome.is_err()));
         });
     });
+    run.unwrap_or_else(|deadlock| panic!("{deadlock}"));
     initializer.fill(5);
     assert_eq!(sum.get(), 0);
     assert_eq!(atomically(add(&cell, &sum)), Ok(5));
-}
-
-fn settle_here() {
-    (0..3).for_each(|_| segue::yield_now().unwrap());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use segue::testing::Sim;
 use segue_stm::{Stop, TChan, TMVar, TMap, TQueue, TSet, TVar, Tx, atomically, transaction};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -90,6 +91,21 @@ fn queue_against_model(seed: u64, capacity: usize) {
             model = before;
         }
     }
+}
+
+/// The items lie at the writers' end, and a writer comes between: only a read-only body goes on.
+#[test]
+fn a_peek_writes_nothing_and_so_does_not_begin_again() {
+    let (queue, attempts) = (TQueue::bounded(8), Cell::new(0));
+    let write = |n| atomically(|tx| queue.write(tx, n)).unwrap();
+    (0..3).for_each(write);
+    let peeked = atomically(|tx| {
+        attempts.set(attempts.get() + 1);
+        let oldest = queue.peek(tx)?.copied();
+        std::thread::scope(|s| _ = s.spawn(|| write(3)));
+        Ok((oldest, queue.len(tx)?, queue.peek(tx)?.copied()))
+    });
+    assert_eq!((peeked, attempts.get()), (Ok((Some(0), 3, Some(0))), 1));
 }
 
 #[test]
