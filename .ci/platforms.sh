@@ -1,14 +1,15 @@
 # The further targets, tier by tier. Sourced by `run`; docs/platforms.md has the tiers. It takes
 # minutes under the emulator, and so is not among the steps of a whole run. It wants Debian's
-# packages qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, gcc-riscv64-linux-gnu and
-# libc6-dev-riscv64-cross.
+# packages qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, gcc-riscv64-linux-gnu,
+# libc6-dev-riscv64-cross, gcc-mingw-w64-x86-64 and wine64.
 
 PORTED="segue-core segue-fiber segue-sched"
 CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd x86_64-pc-windows-gnu"
 # The test programs that run on further targets. The others take minutes under an emulator.
 PORTED_TESTS="segue-core switch spawn time
-    segue-fiber coroutine handlers effects_hostile overflow abort pool traces
-    segue-sched worker hosted"
+    segue-fiber coroutine handlers effects_hostile overflow grown_stacks abort pool traces
+    segue-sched conformance worker hosted
+    segue sync channel"
 # Not under an emulator: it takes all memory for so many stacks; and a process that shares the
 # memory of another one, by which functions get their names in the report of an overflow, has a copy.
 NOT_EMULATED="a_hundred_thousand_coroutines_are_suspended_at_once an_overflow_names_the_fiber_and_aborts"
@@ -27,6 +28,7 @@ platforms() {
     tested_on x86_64-unknown-linux-musl cc "$PWD/.ci/watched"
     emulated_on aarch64 aarch64-unknown-linux-gnu
     emulated_on riscv64 riscv64gc-unknown-linux-gnu
+    wine_on x86_64-pc-windows-gnu
     unset CARGO_TARGET_DIR
 }
 
@@ -58,6 +60,24 @@ emulated_on() {
     tested_on "$2" "$1-linux-gnu-gcc" "$PWD/.ci/watched qemu-$1 -R 0x400000000 -L $lib" "qemu-$1" $NOT_EMULATED
 }
 
+# Runs the tests for Windows by Wine, with a directory of Windows of its own. What a process of Windows
+# starts is one, too, and needs no runner.
+wine_on() {
+    local wine gcc=x86_64-w64-mingw32-gcc
+    wine=$(command -v wine64 || command -v wine || echo wine64)
+    if ! command -v "$wine" >/dev/null || ! command -v $gcc >/dev/null; then
+        not_checked "$1: there is no wine64, or no $gcc"
+        return
+    fi
+    export WINEPREFIX=$target/wine WINEDEBUG=-all
+    mkdir -p "$WINEPREFIX"
+    "$wine" wineboot --init >/dev/null 2>&1
+    $gcc -O2 -shared -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" .ci/wine.c -ladvapi32
+    tested_on "$1" $gcc "$PWD/.ci/watched $wine"
+    "$wine" wineboot --kill >/dev/null 2>&1
+    unset WINEPREFIX WINEDEBUG
+}
+
 # Runs the tests for a target: with a linker, a runner, a program that the runner needs, and tests to
 # be left out.
 tested_on() {
@@ -75,6 +95,8 @@ tested_on() {
     [ -z "$skip" ] || skip="--skip ${skip// / --skip }"
     while read -r package options <&3; do
         options=$(printf -- '--test %s ' $options)
+        # Without sockets.
+        [ "$package" != segue ] || options+="--no-default-features --features sched"
         # shellcheck disable=SC2086
         said=$(cargo test --target "$system" -p "$package" $options -- $skip 2>&1) || { echo "$said" && return 1; }
         number=$(count_passed <<<"$said") || { echo "error: no test of $package has run on $system" && return 1; }

@@ -10,7 +10,7 @@ fn main() {
     let has: &[&str] = match (&*system, &*processor) {
         _ if asked_for_threads => &["threads"],
         ("linux", "x86_64" | "aarch64") => &["unwinds", "watches"],
-        ("linux", "riscv64") | ("macos" | "freebsd", "x86_64" | "aarch64") => &[],
+        ("linux", "riscv64") | ("macos" | "freebsd", "x86_64" | "aarch64") | ("windows", "x86_64") => &[],
         _ => &["threads"],
     };
     for part in has {

@@ -374,20 +374,20 @@ fn an_outer_coroutine_is_suspended_from_an_inner_ones_stack() {
 }
 
 /// The frame of this and that of the next are what the test below looks for.
-#[cfg(not(threads))]
+#[cfg(not(any(threads, windows)))]
 #[inline(never)]
 fn captures_a_backtrace() -> String {
     std::hint::black_box(std::backtrace::Backtrace::force_capture()).to_string()
 }
 
-#[cfg(not(threads))]
+#[cfg(not(any(threads, windows)))]
 #[inline(never)]
 fn resumes_for_a_backtrace(coroutine: &mut Coroutine<Header>) -> Step {
     std::hint::black_box(std::hint::black_box(coroutine).resume())
 }
 
 #[test]
-#[cfg(not(threads))]
+#[cfg(not(any(threads, windows)))] // There a stack's calls end with the stack.
 fn a_backtrace_inside_goes_on_at_whoever_resumed() {
     let mut pool = pool();
     let text = Rc::new(RefCell::new(Vec::new()));

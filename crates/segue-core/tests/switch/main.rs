@@ -4,7 +4,10 @@
 //! registers afterwards. The means of a processor are in its file: `across`, which does that, and a
 //! planted fault for each register.
 
-#![cfg(all(not(any(miri, loom)), unix, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#![cfg(all(
+    not(any(miri, loom)),
+    any(target_arch = "x86_64", all(unix, any(target_arch = "aarch64", target_arch = "riscv64")))
+))]
 #![allow(unsafe_code)] // Switches stacks, and looks at registers.
 
 /// Functions that switch over, after which one register has another value: `go` calls
@@ -24,7 +27,8 @@ macro_rules! leaving_out {
     };
 }
 
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "x86_64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", windows), path = "x86_64_windows.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 mod processor;
@@ -48,9 +52,9 @@ thread_local! {
     static THEIRS: Cell<Values> = const { Cell::new([0; _]) };
 }
 
-/// Values that no other register and no other side has.
+/// Values that no other register and no other side has, of 32 bits: some have no more.
 fn values(side: u64) -> Values {
-    std::array::from_fn(|register| side << 32 | (register as u64 + 1))
+    std::array::from_fn(|register| side << 16 | (register as u64 + 1))
 }
 
 /// Lets the other side go on; returns when that rests again.

@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! slot end      +-----------------+
-//!               | colour          |  0 to 15 cache lines, by the slot's number
+//!               | colour          |  0 to 15 cache lines, by the slot's number; below one more on Windows
 //! top           +-----------------+
 //!               | Label, 1 line   |  at `top - 64` whatever H is, for the overflow handler
 //!               +-----------------+
@@ -51,12 +51,13 @@
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use super::registry::Label;
+use super::registry::{self, Label};
 use super::segments;
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
 use crate::outcome::{Main, Step, count_leak, run_main};
+use crate::platform::memory;
 use segue_core::switch::{self, NO_WORDS, PREPARED, Resting, Root, Switch, Words};
 
 /// A function larger than this is boxed: the first page of a stack should do for header, function
@@ -117,7 +118,9 @@ unsafe fn place_small<H, M: Main<H>>(stack: Stack, header: H, main: M) -> NonNul
         (&raw mut (*at).header).write(header);
         let core = &raw mut (*at).core;
         (&raw mut (*core).root).write(Root { link: ptr::null_mut(), entry: run::<H, M> });
-        (&raw mut (*core).rests).write(switch::prepare(at.cast(), core.cast()));
+        let rests = switch::prepare(at.cast(), core.cast());
+        memory::begins(rests, top, || registry::guard(top));
+        (&raw mut (*core).rests).write(rests);
         (&raw mut (*core).stack).write(stack);
         (&raw mut (*core).abandon).write(abandon::<H, M>);
         (&raw mut (*core).running).write(false);
@@ -375,6 +378,7 @@ unsafe extern "C" fn run<H, M: Main<H>>(root: *mut Root) -> ! {
     // in one that went on since, which did so again. There is nothing left on this stack: `main` is
     // consumed. Null is read by that `resume` and says that nobody will come back here.
     unsafe {
+        memory::ends((*cell).core.stack.top());
         (*cell).core.rests = ptr::null_mut();
         RawCoroutine(NonNull::new_unchecked(&raw mut (*cell).core)).rests_soon();
         switch::leave((*cell).core.root.link);

@@ -18,8 +18,7 @@ use std::io;
 use std::str;
 
 use super::registry::{self, Slot};
-use crate::platform::faults::{self, OnFault};
-use crate::platform::{Registers, Writer, trace};
+use crate::platform::{OnFault, Registers, Writer, faults, trace};
 
 /// Makes a stack overflow of a coroutine print a message with its
 /// [label](crate::Coroutine::set_label) and abort.

@@ -18,6 +18,9 @@
 //! cannot map its backtrace; so such slots are limited to 28,000 in the process, with an error that
 //! explains that.
 //!
+//! Windows counts memory when that is made accessible, and so grows stacks page by page, as
+//! `platform/windows` says.
+//!
 //! Huge pages are off: one would turn a fiber of one page into one of 512.
 
 #![allow(unsafe_code)] // Maps and unmaps memory, computes addresses in it.
@@ -111,13 +114,13 @@ impl Region {
     }
 
     pub fn bounds(&self, number: u32) -> Option<Range<usize>> {
-        let start = self.slot(number);
-        Some(start + self.layout.guard..start + self.layout.slot_size())
+        Some(self.guard_and_stack(number).1)
     }
 
-    fn guard(&self, number: u32) -> Range<usize> {
+    fn guard_and_stack(&self, number: u32) -> (Range<usize>, Range<usize>) {
         let start = self.slot(number);
-        start..start + self.layout.guard
+        let bottom = start + self.layout.guard;
+        (start..bottom, bottom..start + self.layout.slot_size())
     }
 
     /// Makes slots accessible that were never used, from `first` on; at least one and at most
@@ -141,29 +144,17 @@ impl Region {
         if !self.mprotect.load(Relaxed) {
             let start = self.slot(first);
             let all = start..start + count as usize * self.layout.stride;
+            let mut stacks = (first..first + count).map(|number| self.guard_and_stack(number));
             // SAFETY: the slots lie in the reservation, and nobody uses them: so nobody relies on
             // their guards yet.
-            unsafe { memory::make_accessible(all.clone()) }
-                .map_err(|error| explain(error, "cannot make memory for stacks accessible"))?;
-            // SAFETY: as above, nobody uses these slots.
-            match unsafe { self.install_guards(first, count) } {
+            match unsafe { system::make_stacks(all, &mut stacks) } {
                 Ok(true) => return Ok(count),
                 Ok(false) => self.mprotect.store(true, Relaxed),
-                Err(error) => return Err(explain(error, "cannot install the guards of stacks")),
+                Err(error) => return Err(explain(error, "cannot make memory for stacks accessible, and guard it")),
             }
-            // SAFETY: as above, nobody uses these slots.
-            unsafe { memory::make_inaccessible(all) }.map_err(|error| explain(error, "cannot guard stacks"))?;
         }
         // SAFETY: as above, nobody uses these slots.
         unsafe { self.prepare_by_mprotect(first, count) }
-    }
-
-    /// # Safety
-    /// As for [`prepare`](Region::prepare).
-    unsafe fn install_guards(&self, first: u32, count: u32) -> io::Result<bool> {
-        let mut ranges = (first..first + count).map(|number| self.guard(number));
-        // SAFETY: guards lie in the reservation, and nobody uses their slots.
-        unsafe { system::install_guards(&mut ranges) }
     }
 
     /// # Safety

@@ -33,10 +33,12 @@
 #![allow(unsafe_code)] // Reads entries of a lock-free list, and labels at computed addresses.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
 
 use crate::config::Layout;
+use crate::platform::memory::KEPT;
 use segue_core::switch::Root;
 
 /// How many places a top may have, a cache line apart. Going round a thousand fibers takes 18 ns a
@@ -49,7 +51,7 @@ const LINE: usize = 64;
 /// The distance of a slot's top from its end.
 #[inline]
 pub(super) fn colour(number: u32) -> usize {
-    (number as usize % COLOURS) * LINE
+    (number as usize % COLOURS) * LINE + KEPT
 }
 
 const NAME: usize = 47;
@@ -271,6 +273,11 @@ pub(super) fn find(address: usize) -> Option<Slot> {
         }
     }
     None
+}
+
+/// The guard of the slot with this top.
+pub(super) fn guard(top: NonNull<u8>) -> Option<Range<usize>> {
+    find(top.addr().get() - 1).map(|slot| slot.start..slot.bottom)
 }
 
 impl Slot {

@@ -1,13 +1,13 @@
 //! The registers that unwinding starts with: those of interrupted code, or of code that rests.
 //!
-//! Used by the handlers of `unix/faults.rs` and `linux/asking.rs`, which get the first, and by
+//! Used by the handlers of faults and of `linux/asking.rs`, which get the first, and by
 //! `native/segments.rs`, which reads the second.
 
 #![allow(unsafe_code)] // Reads a signal's context, and the words of a side that rests.
 
 use std::ffi::c_void;
 
-use super::own::processor;
+use super::own::{Context, processor};
 use segue_core::switch::{self, Resting};
 
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +27,11 @@ impl Registers {
     ///
     /// # Safety
     ///
-    /// `context` is the third argument of a signal handler with SA_SIGINFO that is running.
+    /// `context` is that of a handler that is running: the third argument of one with SA_SIGINFO,
+    /// or an exception's.
     pub unsafe fn of(context: *mut c_void) -> Registers {
         // SAFETY: by the contract.
-        unsafe { processor::interrupted(&*context.cast::<libc::ucontext_t>()) }
+        unsafe { processor::interrupted(&*context.cast::<Context>()) }
     }
 
     /// Those with which somebody at rest will go on. Async-signal-safe.

@@ -89,7 +89,7 @@
 //! A coroutine by hand, on 4 KiB of memory, that runs once and leaves:
 //!
 //! ```
-//! # #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))] {
+//! # #[cfg(any(target_arch = "x86_64", all(unix, any(target_arch = "aarch64", target_arch = "riscv64"))))] {
 //! use segue_core::switch::{Root, leave, prepare, switch};
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //!
@@ -122,11 +122,15 @@
 #[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "x86_64.rs")]
 #[cfg_attr(all(target_arch = "aarch64", not(windows)), path = "aarch64.rs")]
 #[cfg_attr(all(target_arch = "riscv64", not(windows)), path = "riscv64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", windows), path = "x86_64_windows.rs")]
 #[cfg_attr(
-    any(windows, not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))),
+    not(any(target_arch = "x86_64", all(any(target_arch = "aarch64", target_arch = "riscv64"), not(windows)))),
     path = "elsewhere.rs"
 )]
 mod arch;
+
+#[cfg(all(target_arch = "x86_64", windows))]
+pub use arch::{Bounds, set_bounds};
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -179,7 +183,7 @@ pub const PREPARED: usize = 16;
 ///
 /// # Safety
 ///
-/// `base` is a multiple of 16, with 64 writable bytes below that nobody uses.
+/// `base` is a multiple of 16, with 128 writable bytes below that nobody uses.
 #[inline]
 pub unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
     // SAFETY: by the contract.

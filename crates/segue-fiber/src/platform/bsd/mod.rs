@@ -13,3 +13,5 @@
 #[cfg_attr(target_os = "freebsd", path = "freebsd.rs")]
 pub(super) mod processor;
 pub(crate) mod system;
+
+pub(super) use libc::ucontext_t as Context;

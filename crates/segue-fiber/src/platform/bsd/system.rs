@@ -26,7 +26,10 @@ pub(in crate::platform) unsafe fn prepare_reservation(_start: *mut c_void, _size
 ///
 /// # Safety
 /// None is needed here.
-pub(crate) unsafe fn install_guards(_ranges: &mut dyn Iterator<Item = Range<usize>>) -> io::Result<bool> {
+pub(crate) unsafe fn make_stacks(
+    _all: Range<usize>,
+    _stacks: &mut dyn Iterator<Item = (Range<usize>, Range<usize>)>,
+) -> io::Result<bool> {
     Ok(false)
 }
 

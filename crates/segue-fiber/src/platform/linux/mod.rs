@@ -23,3 +23,5 @@ pub(crate) mod unwind;
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 pub(super) mod processor;
+
+pub(super) use libc::ucontext_t as Context;

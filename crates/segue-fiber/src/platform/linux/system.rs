@@ -49,12 +49,40 @@ pub(in crate::platform) unsafe fn prepare_reservation(start: *mut c_void, size: 
     unsafe { libc::madvise(start, size, libc::MADV_NOHUGEPAGE) };
 }
 
-/// Makes all ranges fault, without mappings of their own; `false` where the kernel can't: an older
-/// one, an emulated one, or for memory that is locked. Then some ranges may fault already.
+/// Makes a range accessible in which stacks lie, all but their guards, which fault without mappings
+/// of their own; `false`, with all as before, where the kernel can't: an older one, an emulated
+/// one, or for memory that is locked.
+///
+/// # Safety
+/// The range is a part of a reservation, and nobody uses the memory.
+pub(crate) unsafe fn make_stacks(
+    all: Range<usize>,
+    stacks: &mut dyn Iterator<Item = (Range<usize>, Range<usize>)>,
+) -> io::Result<bool> {
+    // SAFETY: by the contract nobody relies on the guards yet.
+    unsafe { protect(&all, libc::PROT_READ | libc::PROT_WRITE)? };
+    // SAFETY: by the contract.
+    if unsafe { install_guards(&mut stacks.map(|(guard, _)| guard))? } {
+        return Ok(true);
+    }
+    // SAFETY: by the contract nobody uses the memory.
+    unsafe { protect(&all, libc::PROT_NONE)? };
+    Ok(false)
+}
+
+/// # Safety
+/// The range is a part of a reservation, and nobody uses the memory or relies on a fault there.
+unsafe fn protect(range: &Range<usize>, access: c_int) -> io::Result<()> {
+    // SAFETY: the range is ours and nobody relies on its content or a fault there, as the contract
+    // says.
+    check(unsafe { libc::mprotect(range.start as *mut _, range.len(), access) })
+}
+
+/// Makes all ranges fault; `false` where the kernel can't. Then some ranges may fault already.
 ///
 /// # Safety
 /// The ranges are parts of reservations, and nobody uses the memory.
-pub(crate) unsafe fn install_guards(ranges: &mut dyn Iterator<Item = Range<usize>>) -> io::Result<bool> {
+unsafe fn install_guards(ranges: &mut dyn Iterator<Item = Range<usize>>) -> io::Result<bool> {
     static ANSWERS: OnceLock<bool> = OnceLock::new();
     // SAFETY: concerns no memory.
     let refuses = || unsafe { libc::madvise(ptr::null_mut(), 0, UNKNOWN) } != 0;

@@ -10,21 +10,9 @@ use std::io;
 use std::ptr;
 
 use super::signals::{ASKING, Signals, default_action};
-use crate::platform::registers::Registers;
+use crate::platform::{OnFault, Registers};
 
 static SIGNALS: Signals<2> = Signals::new([libc::SIGSEGV, libc::SIGBUS]);
-
-/// Code that looks at the faults of the process.
-pub(crate) trait OnFault {
-    /// Called at a fault, with its address and the registers of the interrupted code. Returns from
-    /// a fault that is somebody else's. The address is any number if a process has sent the signal.
-    ///
-    /// # Safety
-    ///
-    /// Called on the thread that has faulted, on its alternate stack. The function is
-    /// async-signal-safe.
-    unsafe fn fault(address: usize, registers: &Registers);
-}
 
 /// Has `F` look at all faults from now on. Installed once for the process; later calls do nothing.
 ///
@@ -44,12 +32,19 @@ pub(crate) fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
+/// Writes to standard error, from a handler, and says how much; nothing after an error.
+pub(in crate::platform) fn write(text: &[u8]) -> usize {
+    // SAFETY: async-signal-safe; the slice is valid.
+    let written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    usize::try_from(written).unwrap_or(0)
+}
+
 unsafe extern "C" fn handle<F: OnFault>(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid pointers with SA_SIGINFO, and these signals have an address
     // when they come from a fault. If another process sent the signal, the bytes are the sender's
     // choice: still a number.
     let (address, registers) = unsafe { ((*info).si_addr() as usize, Registers::of(context)) };
-    // SAFETY: this is the handler, on the thread's alternate stack.
+    // SAFETY: this is the handler, on the thread's alternate stack, if there is one.
     unsafe { F::fault(address, &registers) };
     // SAFETY: passes the kernel's arguments on.
     unsafe { chain(signal, info, context) };

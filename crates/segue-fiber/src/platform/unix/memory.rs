@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use super::check;
 use crate::platform::system;
+use segue_core::switch::Resting;
 
 pub(crate) fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
@@ -41,7 +42,7 @@ pub(crate) unsafe fn unmap(start: NonNull<u8>, size: usize) {
     debug_assert_eq!(result, 0);
 }
 
-/// Makes part of a reservation readable and writable.
+/// Makes part of a reservation readable and writable: a stack, or several with their guards.
 ///
 /// # Safety
 /// The range lies in a [`reserve`]d one, and nobody relies on a fault there.
@@ -50,11 +51,19 @@ pub(crate) unsafe fn make_accessible(range: Range<usize>) -> io::Result<()> {
     check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_READ | libc::PROT_WRITE) })
 }
 
-/// Makes part of a reservation inaccessible.
+/// How many bytes the system keeps at a slot's end: none.
+pub(crate) const KEPT: usize = 0;
+
+/// A coroutine has been prepared. The kernel does not ask for the bounds of stacks.
 ///
 /// # Safety
-/// The range lies in a [`reserve`]d one, and nobody uses the memory.
-pub(crate) unsafe fn make_inaccessible(range: Range<usize>) -> io::Result<()> {
-    // SAFETY: the range is reserved, and nobody uses the memory, as the contract says.
-    check(unsafe { libc::mprotect(range.start as *mut _, range.len(), libc::PROT_NONE) })
-}
+/// None is needed here.
+#[inline(always)]
+pub(crate) unsafe fn begins(_rests: Resting, _top: NonNull<u8>, _guard: impl FnOnce() -> Option<Range<usize>>) {}
+
+/// A coroutine is about to leave its stack for ever.
+///
+/// # Safety
+/// None is needed here.
+#[inline(always)]
+pub(crate) unsafe fn ends(_top: NonNull<u8>) {}

@@ -7,7 +7,6 @@
 //! | `faults` | the handler of a fault |
 //! | `altstack` | a stack for that handler |
 //! | `of_thread` | values that a thread keeps until after its thread-local variables |
-//! | `writer` | text for the standard error, from a handler |
 
 use std::ffi::c_int;
 use std::io;
@@ -17,10 +16,8 @@ pub(crate) mod faults;
 pub(crate) mod memory;
 pub(crate) mod of_thread;
 pub(super) mod signals;
-mod writer;
 
 pub use altstack::ensure_alternate_stack;
-pub(crate) use writer::Writer;
 
 /// The result of a call of the C library.
 pub(super) fn check(result: c_int) -> io::Result<()> {

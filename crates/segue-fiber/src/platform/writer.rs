@@ -1,9 +1,10 @@
 //! Text for the standard error, from a signal handler: without a lock, without an allocation.
 //!
 //! Used by the report of an overflow and by its trace.
-#![allow(unsafe_code)] // A system call by the C library.
 
 use std::fmt::{self, Write};
+
+use super::faults::write;
 
 /// Writes to standard error from a signal handler, through a small buffer.
 pub(crate) struct Writer {
@@ -19,11 +20,9 @@ impl Writer {
     pub fn flush(&mut self) {
         let mut rest = &self.buffer[..self.len];
         while !rest.is_empty() {
-            // SAFETY: async-signal-safe; the slice is valid.
-            let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(written) if written > 0 => rest = &rest[written..],
-                _ => break,
+            match write(rest) {
+                0 => break,
+                written => rest = &rest[written..],
             }
         }
         self.len = 0;
