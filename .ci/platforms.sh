@@ -8,7 +8,10 @@ CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd x86_64-
 # The test programs that run on further targets. The others take minutes under an emulator.
 PORTED_TESTS="segue-core switch spawn time
     segue-fiber coroutine handlers effects_hostile overflow grown_stacks abort pool traces
-    segue-sched conformance worker hosted
+    segue-sched worker hosted"
+# Those that run under Wine besides, which emulates no processor.
+WINE_TESTS="segue-core conformance
+    segue-sched conformance
     segue sync channel"
 # Not under an emulator: it takes all memory for so many stacks; and a process that shares the
 # memory of another one, by which functions get their names in the report of an overflow, has a copy.
@@ -63,7 +66,8 @@ emulated_on() {
 # Runs the tests for Windows by Wine, with a directory of Windows of its own. What a process of Windows
 # starts is one, too, and needs no runner.
 wine_on() {
-    local wine gcc=x86_64-w64-mingw32-gcc
+    local wine gcc=x86_64-w64-mingw32-gcc PORTED_TESTS="$PORTED_TESTS
+    $WINE_TESTS"
     wine=$(command -v wine64 || command -v wine || echo wine64)
     if ! command -v "$wine" >/dev/null || ! command -v $gcc >/dev/null; then
         not_checked "$1: there is no wine64, or no $gcc"
@@ -73,7 +77,8 @@ wine_on() {
     mkdir -p "$WINEPREFIX"
     "$wine" wineboot --init >/dev/null 2>&1
     $gcc -O2 -shared -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" .ci/wine.c -ladvapi32
-    tested_on "$1" $gcc "$PWD/.ci/watched $wine"
+    # Each stack takes three of the mappings that Linux has for Wine.
+    tested_on "$1" $gcc "$PWD/.ci/watched $wine" true a_hundred_thousand_coroutines_are_suspended_at_once
     "$wine" wineboot --kill >/dev/null 2>&1
     unset WINEPREFIX WINEDEBUG
 }
