@@ -12,8 +12,9 @@
 //!   terminals that they talk through.
 //!   Under the streams lies `descriptor`, under the signals `bell`.
 //! * [`fd`]: readiness of any other descriptor.
-//! * `fs`, on Linux: files and directories. Its own seam is `fs::call`: data that the kernel has in
-//!   memory is had at once, the rest flies or is done by other threads.
+//! * [`fs`]: files and directories. Its own seam is the `call` of a system: on Linux data that the
+//!   kernel has in memory is had at once, and the rest flies or is done by other threads; elsewhere
+//!   other threads do all of that.
 //! * `driver`: the seam between a request to the kernel (an *op*) and the wait for it. `op` has the
 //!   ops, `socket` the sockets that are asked, `run` carries an op out.
 //! * `readiness`: how a wait for the kernel is kept from missing its event.
@@ -38,6 +39,10 @@
 //! to wait, and stays there; ops of other workers and of plain threads wait there, too. When that
 //! reactor is left or dropped, the sockets move: their ops notice nothing. While its worker
 //! computes, or is in a call that blocks, another thread turns the reactor for them.
+//!
+//! On other Unix systems there are no rings, and the selector is that of the crate `polling`:
+//! kqueue. The end of a child is waited for by `SIGCHLD` there, where Linux has a descriptor of the
+//! process. On Linux the feature `portable` goes without all that Linux alone has: for tests.
 //!
 //! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
 //! says so, where they would have to wait; the parent notices nothing.
@@ -73,27 +78,26 @@
 //! ```
 
 #[cfg(not(unix))]
-compile_error!("segue-io runs on Unix: Linux through epoll, the others through kqueue");
+compile_error!(
+    "segue-io runs on Unix: on Linux through io_uring and epoll, elsewhere through kqueue. On this system take segue without its default features, and with `sched`"
+);
 
 mod apart;
-#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+#[cfg(all(test, linux))]
 #[path = "../tests/units/denied.rs"]
 mod denied;
 mod descriptor;
 mod driver;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[path = "fs/fifo.rs"]
-mod fifo;
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod fs;
 pub mod net;
 pub mod process;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 mod ring;
 mod selector;
 pub mod signal;
 mod system;
 
+#[cfg(linux)]
 #[doc(hidden)]
 pub use descriptor::foreign;
 pub use descriptor::{fd, pipe, pty, stdio};

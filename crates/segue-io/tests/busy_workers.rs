@@ -4,7 +4,7 @@
 //! Each kind of object, with each kind of waiter, with each way to be away, over each driver. The
 //! worker that is away comes back when the waiter says that it was served; if that takes too long,
 //! the test fails. With `--nocapture` it prints how long each took.
-#![cfg(target_os = "linux")]
+#![cfg(linux)]
 
 mod common;
 

@@ -344,7 +344,10 @@ fn metadata_are_stds() {
                 assert_eq!((mine.ctime(), mine.ctime_nsec()), (stds.ctime(), stds.ctime_nsec()));
                 assert_eq!((mine.blksize(), mine.permissions()), (stds.blksize(), stds.permissions()));
                 assert_eq!(mine.modified().unwrap(), stds.modified().unwrap());
-                assert_eq!(mine.created().ok(), stds.created().ok());
+                // Neither all C libraries say when a file was created, nor all systems.
+                if cfg!(all(linux, not(target_env = "musl"))) {
+                    assert_eq!(mine.created().ok(), stds.created().ok());
+                }
             }
         }
         assert_eq!(file.metadata().unwrap().accessed().unwrap(), early);
@@ -580,7 +583,7 @@ fn what_has_no_offsets_says_so_and_what_must_not_block_does_not() {
 #[test]
 fn who_comes_to_a_position_during_a_long_read_does_not_block_the_worker() {
     const LENGTH: u64 = 64 << 20;
-    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+    for backend in [common::BEST, segue_io::Backend::Native] {
         let visits: [fn(&File) -> u64; 2] =
             [|mut file| file.stream_position().unwrap(), |mut file| file.read(&mut [0]).unwrap() as u64];
         for visit in visits {
@@ -642,7 +645,7 @@ fn a_large_transfer_leaves_the_worker_to_others() {
         });
         turns.into_inner()
     }
-    for backend in [segue_io::Backend::Ring, segue_io::Backend::Native] {
+    for backend in [common::BEST, segue_io::Backend::Native] {
         on_one_worker(backend, || {
             let scratch = Scratch::new();
             std::fs::write(scratch.path("a"), vec![1; LENGTH]).unwrap();

@@ -63,7 +63,9 @@ fn a_group_whose_leader_somebody_else_has_taken_is_lost_also_after_its_end_was_t
     });
 }
 
+/// By a pidfd: else there is a handler, which is the end of ignoring.
 #[test]
+#[cfg(pidfds)]
 fn where_ends_are_ignored_the_wait_still_ends_and_says_so() {
     let _alone = alone();
     // SAFETY: no handler runs.

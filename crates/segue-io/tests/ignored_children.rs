@@ -1,7 +1,7 @@
 //! A process that ignores SIGCHLD, so that the kernel keeps no status of its children and no
 //! zombie: starting children here changes none of that. In a program of its own, as what is ignored
 //! is the whole process's.
-#![cfg(target_os = "linux")]
+#![cfg(pidfds)]
 #![allow(unsafe_code)] // What this process ignores, and a child that ends before it is executed.
 
 mod common;

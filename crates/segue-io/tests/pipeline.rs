@@ -144,7 +144,7 @@ fn leaves_nothing() {
 
 #[test]
 fn a_pipeline_that_is_cancelled_half_way_leaves_nothing() {
-    for backend in [Backend::Ring, Backend::Native] {
+    for backend in [common::BEST, Backend::Native] {
         on_one_worker(backend, leaves_nothing);
         // Of two workers each makes its own, and which one has what to do is not said: so it is
         // looked from outside, and what a scheduler's run itself leaves is not counted.

@@ -1,6 +1,6 @@
 //! Ops that fly in a worker's ring: that they do, that the kernel's and the fiber's ideas of a
 //! buffer agree, and that nothing is left when a flight is cut short.
-#![cfg(target_os = "linux")]
+#![cfg(linux)]
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 
 mod common;

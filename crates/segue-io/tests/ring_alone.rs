@@ -1,7 +1,7 @@
 //! Rings in processes of their own: where the system denies them, after a fork, among signals.
 //!
 //! Each test starts this executable again, for itself alone, and looks at what that said.
-#![cfg(target_os = "linux")]
+#![cfg(linux)]
 #![allow(unsafe_code, reason = "forks, filters system calls and handles signals")]
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 

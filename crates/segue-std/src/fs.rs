@@ -1,6 +1,4 @@
-//! std's names for files: those of [`segue::fs`] on Linux, and elsewhere std's own.
-//!
-//! A call of std's blocks the worker until the disk answers.
+//! std's names for files: those of [`segue::fs`]. Names that this crate lacks are std's.
 //!
 //! ```
 //! use segue_std::fs::{self, File};
@@ -15,7 +13,6 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub use segue::fs::{
     DirBuilder, DirEntry, File, FileTimes, FileType, Metadata, OpenOptions, Permissions, ReadDir, TryLockError,
     canonicalize, copy, create_dir, create_dir_all, exists, hard_link, metadata, read, read_dir, read_link,

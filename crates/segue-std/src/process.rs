@@ -66,10 +66,16 @@ macro_rules! of_std {
     )*};
 }
 
-of_std!(std::process::Stdio, std::fs::File, OwnedFd, io::PipeReader, io::PipeWriter, io::Stdout, io::Stderr);
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-of_std!(segue::fs::File);
+of_std!(
+    std::process::Stdio,
+    std::fs::File,
+    segue::fs::File,
+    OwnedFd,
+    io::PipeReader,
+    io::PipeWriter,
+    io::Stdout,
+    io::Stderr
+);
 
 impl From<PipeReader> for Stdio {
     fn from(stream: PipeReader) -> Self {

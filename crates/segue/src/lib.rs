@@ -140,10 +140,7 @@ pub use segue_macros::test;
 pub use segue_stm as stm;
 
 #[cfg(feature = "io")]
-pub use segue_io::{fd, net, pipe, process, pty, signal, stdio};
-
-#[cfg(all(feature = "io", any(target_os = "linux", target_os = "android")))]
-pub use segue_io::fs;
+pub use segue_io::{fd, fs, net, pipe, process, pty, signal, stdio};
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{

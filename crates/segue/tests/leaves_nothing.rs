@@ -16,7 +16,7 @@ use segue::sync::{
     Barrier, Condvar, Entry, Latch, MVar, Mutex, Notify, OnceCell, RwLock, Semaphore, WaitGroup, promise,
 };
 use segue::testing::Sim;
-use segue::{Builder, CancelToken, Waitable, after, channel, scope, timeout, yield_now};
+use segue::{CancelToken, Waitable, after, channel, scope, timeout, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::Read;
@@ -500,13 +500,13 @@ fn ten_thousand_runs_leave_no_fiber_stack_thread_or_descriptor() {
         resolver.on_close(move || _ = ended.fetch_add(1, SeqCst));
         scope(|s| {
             drop(s.spawn(|| promised.take()));
-            drop(Builder::new().after(Duration::ZERO).within(s).spawn(|| ended.fetch_add(1, SeqCst)));
+            drop(segue::Builder::new().after(Duration::ZERO).within(s).spawn(|| ended.fetch_add(1, SeqCst)));
             yield_now().unwrap();
             s.cancel();
         });
         // The run takes these along, suspended or not begun.
         drop(segue::spawn(move || drop((after(Duration::MAX).wait(), ended.fetch_add(1, SeqCst)))));
-        drop(Builder::new().after(Duration::MAX).spawn(|| unreachable!("it is never over")));
+        drop(segue::Builder::new().after(Duration::MAX).spawn(|| unreachable!("it is never over")));
     };
     let runs = |count: usize| {
         for n in 0..count {

@@ -34,7 +34,7 @@ use crate::driver::socket::Socket;
 use crate::system::sys::{poll_now, says};
 use crate::system::whole::{self, as_fd};
 use rustix::event::PollFlags;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, SpecialCodeIndex};
 use segue_core::{Cancelled, Source, Waitable, WaitsFor};
@@ -196,7 +196,6 @@ impl Descriptor {
     }
 
     /// Reads, where the description says that nobody waits.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     #[track_caller]
     pub(crate) fn read_at_once(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         segue_core::admit()?;
@@ -206,7 +205,6 @@ impl Descriptor {
     }
 
     /// Writes likewise.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     #[track_caller]
     pub(crate) fn write_at_once(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         segue_core::admit()?;
@@ -262,9 +260,9 @@ fn is_unknown(error: &io::Error) -> bool {
 
 /// A description of our own of the same thing, which does not block: of a pipe or a terminal. Of
 /// the controlling side of a terminal that would be another terminal.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
-    use rustix::fs::{Mode, fcntl_getfl, major, minor};
+    use rustix::fs::{Mode, OFlags, fcntl_getfl, major, minor};
     use std::os::fd::AsRawFd;
     const MASTER: (u32, u32) = (5, 2);
     let is_terminal = || {
@@ -284,7 +282,7 @@ fn own(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())?)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(linux))]
 fn own(_fd: BorrowedFd<'_>, _kind: FileType) -> io::Result<OwnedFd> {
     Err(ErrorKind::Unsupported.into())
 }

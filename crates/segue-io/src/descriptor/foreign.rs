@@ -144,6 +144,6 @@ impl Op for Accept {
     flies!(|op, fd| Some(Request::accept(fd, op.0)), |answer| answer.opened());
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 #[path = "../../tests/units/foreign.rs"]
 mod tests;

@@ -5,6 +5,7 @@
 
 pub(crate) mod bytes;
 pub mod fd;
+#[cfg(linux)]
 pub mod foreign;
 pub(crate) mod ops;
 pub mod pipe;

@@ -31,7 +31,7 @@ pub(crate) enum Manner {
 }
 
 /// Calls that say by themselves that they must not block. `OPNOTSUPP` stands for none.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 mod now {
     use super::*;
     use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
@@ -53,7 +53,7 @@ mod now {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(linux))]
 mod now {
     use super::*;
 

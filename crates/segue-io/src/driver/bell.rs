@@ -49,7 +49,7 @@ impl Bell {
 
 as_fd!([] Bell, |it| it.socket.io());
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 mod flavour {
     use rustix::event::{EventfdFlags, eventfd};
     use std::io;
@@ -60,7 +60,7 @@ mod flavour {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(linux))]
 mod flavour {
     use std::io;
     use std::os::fd::OwnedFd;

@@ -8,7 +8,7 @@
 //! out. `park` is how a worker idles; `bell` is a socket that a signal handler rings.
 
 pub(crate) mod bell;
-#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "no_completions.rs")]
+#[cfg_attr(not(linux), path = "no_completions.rs")]
 pub(crate) mod completions;
 mod edges;
 mod looks;

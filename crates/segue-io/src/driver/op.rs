@@ -10,13 +10,13 @@
 
 use super::readiness::Half;
 use super::socket::Socket;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 use crate::ring::{Answer, Request};
 use crate::system::sys::{self, says};
 use rustix::io::Errno;
 use socket2::SockAddr;
 use std::io::{self, IoSlice, IoSliceMut};
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 use std::os::fd::BorrowedFd;
 
 /// A request to the kernel.
@@ -36,16 +36,17 @@ pub(crate) trait Op {
 
     /// Whether the op is attempted before a completion driver gets its request: where there is
     /// often more than one to be had at once, as of connections.
+    #[cfg(linux)]
     const IS_EAGER: bool = false;
 
     /// The op in the form of a completion driver; `None` for readiness. Made by [`flies!`].
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     fn request<'a>(&'a mut self, _fd: BorrowedFd<'a>) -> Option<Request<'a>> {
         None
     }
 
     /// The meaning of the answer to its [request](Op::request). Made by [`flies!`].
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     fn completed(&mut self, _answer: Answer) -> io::Result<Self::Output> {
         unreachable!("an answer to an op that has asked for nothing")
     }
@@ -79,7 +80,7 @@ macro_rules! flies {
         }
     };
     (|$op:ident, $fd:ident| $request:expr, |$answer:ident| $output:expr) => {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[cfg(linux)]
         #[inline]
         fn request<'a>(&'a mut self, $fd: std::os::fd::BorrowedFd<'a>) -> Option<crate::ring::Request<'a>> {
             use crate::ring::Request;
@@ -87,7 +88,7 @@ macro_rules! flies {
             $request
         }
 
-        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[cfg(linux)]
         #[inline]
         fn completed(&mut self, $answer: crate::ring::Answer) -> std::io::Result<Self::Output> {
             Ok($output)
@@ -110,7 +111,7 @@ enum Begun {
     No,
     /// A ring had the request, and may have begun the connect before giving the request back. So
     /// the next attempt sends the request, and takes a connection that is there for an outcome.
-    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code, reason = "no rings"))]
+    #[cfg_attr(not(linux), allow(dead_code, reason = "no rings"))]
     Perhaps,
     Yes,
 }

@@ -145,6 +145,7 @@ impl Reactor {
     }
 
     /// The descriptor that becomes readable when a turn would find something, if there is one.
+    #[cfg(linux)]
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.selector.descriptor()
     }

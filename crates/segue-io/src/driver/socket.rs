@@ -22,7 +22,7 @@ use super::reactor::{Reactor, Watched};
 use super::readiness::{Direction, Half};
 use super::settled::Settled;
 use super::workers;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 use crate::ring::{self, Limited};
 use crate::selector::{Interest, Ready};
 use segue_core::drivers::{LazyTimer, TimeLimited};
@@ -44,9 +44,10 @@ pub(crate) struct Socket {
     directions: [Direction; 2],
     timeouts: [Timeout; 2],
     /// The flights that have the time limits of the directions.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     limited: [Limited; 2],
     /// Whether the last completion said that there was more to read.
+    #[cfg(linux)]
     expects_data: AtomicBool,
 }
 
@@ -67,8 +68,9 @@ impl Socket {
             tells_end: AtomicBool::new(false),
             directions: [Direction::new(), Direction::new()],
             timeouts: [Timeout::default(), Timeout::default()],
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             limited: [Limited::default(), Limited::default()],
+            #[cfg(linux)]
             expects_data: AtomicBool::new(false),
         })
     }
@@ -88,18 +90,20 @@ impl Socket {
         &self.timeouts[half as usize]
     }
 
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     #[inline]
     pub(crate) fn limited(&self, half: Half) -> &Limited {
         &self.limited[half as usize]
     }
 
     /// A guess, which orders nothing.
+    #[cfg(linux)]
     #[inline]
     pub(crate) fn expects_data(&self) -> bool {
         self.expects_data.load(Ordering::Relaxed)
     }
 
+    #[cfg(linux)]
     #[inline]
     pub(crate) fn expect_data(&self, expects: bool) {
         if self.expects_data() != expects {
@@ -241,7 +245,7 @@ impl TimeLimited for Socket {
 
     fn expire(&self, half: usize) {
         self.directions[half].expire();
-        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[cfg(linux)]
         ring::expire(&self.limited[half]);
     }
 }

@@ -1,86 +1,13 @@
 //! The calls: each is one request to a file system, with the memory that the call borrows.
 //!
-//! Made by `file`, `path` and `dir`, carried out by `call::run`.
+//! Made by `file`, `path` and `dir`, carried out by `run` of the system.
 
-use super::call::Call;
-use super::in_memory::{directory_of, stat_now};
-use super::local::ASKED;
-use super::place::{OFFSETS, Visitors};
-use crate::ring::{Answer, OpenHow, Request, StatRoom};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx};
-use std::ffi::{CStr, CString};
+use super::place::Visitors;
+use super::system::{self, Call, flies, is_named_on_disk, stat_now};
+use rustix::fs::{AtFlags, CWD, Mode, RawMode};
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-
-/// Opens or creates a file in a directory of a disk: without waiting for the other end of a pipe,
-/// or for a lease, by flags that say so. A mount, or a link that leads elsewhere, is refused with
-/// `XDEV`.
-pub(super) struct Open<'a> {
-    within: BorrowedFd<'a>,
-    name: &'a CStr,
-    flags: OFlags,
-    mode: Mode,
-    how: OpenHow,
-}
-
-impl<'a> Open<'a> {
-    pub(super) fn new(within: BorrowedFd<'a>, name: &'a CStr, flags: OFlags, mode: Mode) -> Self {
-        let creates = flags.intersects(OFlags::CREATE | OFlags::TMPFILE.difference(OFlags::DIRECTORY));
-        let mode = if creates { mode } else { Mode::empty() };
-        let how = OpenHow::new().flags(flags.bits().into()).mode(mode.bits().into());
-        Self { within, name, flags, mode, how: how.resolve(ResolveFlags::NO_XDEV.bits()) }
-    }
-}
-
-impl Call for Open<'_> {
-    type Output = OwnedFd;
-    const WAITS_FOR: &'static str = "a file to be opened";
-
-    fn request(&mut self) -> Option<Request<'_>> {
-        Some(Request::open(self.within, self.name, &self.how))
-    }
-
-    fn landed(&mut self, answer: Answer) -> OwnedFd {
-        answer.opened().0
-    }
-
-    fn perform(&mut self) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat2(self.within, self.name, self.flags, self.mode, ResolveFlags::NO_XDEV)
-    }
-}
-
-/// Asks for the metadata of a name in a directory of a disk; of a symbolic link, of the link.
-pub(super) struct Stat<'a> {
-    within: BorrowedFd<'a>,
-    path: &'a CStr,
-    room: StatRoom,
-}
-
-impl<'a> Stat<'a> {
-    pub(super) fn new(within: BorrowedFd<'a>, path: &'a CStr) -> Self {
-        Self { within, path, room: StatRoom::new() }
-    }
-}
-
-/// Of a symbolic link the link is asked for.
-const OF_LINK: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
-
-impl Call for Stat<'_> {
-    type Output = Statx;
-    const WAITS_FOR: &'static str = "a file's metadata";
-
-    fn request(&mut self) -> Option<Request<'_>> {
-        Some(Request::stat(self.within, self.path, OF_LINK, ASKED, &mut self.room))
-    }
-
-    fn landed(&mut self, _answer: Answer) -> Statx {
-        self.room.get()
-    }
-
-    fn perform(&mut self) -> rustix::io::Result<Statx> {
-        rustix::fs::statx(self.within, self.path, OF_LINK, ASKED)
-    }
-}
+use std::os::fd::BorrowedFd;
 
 /// A change of names, without another effect. The change owns the names, for a thread that can be
 /// left.
@@ -98,9 +25,9 @@ impl Change {
     /// Whether all names lie in directories that are in memory, on a disk.
     pub(super) fn is_on_disk(&self) -> bool {
         match self {
-            Self::Rename(from, to) | Self::Link(from, to) => [from, to].iter().all(|it| directory_of(it).is_some()),
-            Self::Unlink(path) | Self::RemoveDir(path) => directory_of(path).is_some(),
-            Self::MakeDir(path, _) | Self::Symlink(_, path) => directory_of(path).is_some(),
+            Self::Rename(from, to) | Self::Link(from, to) => [from, to].iter().all(|it| is_named_on_disk(it)),
+            Self::Unlink(path) | Self::RemoveDir(path) => is_named_on_disk(path),
+            Self::MakeDir(path, _) | Self::Symlink(_, path) => is_named_on_disk(path),
         }
     }
 }
@@ -109,25 +36,24 @@ impl Call for Change {
     type Output = ();
     const WAITS_FOR: &'static str = "a change of names";
 
-    fn request(&mut self) -> Option<Request<'_>> {
-        Some(match self {
+    flies!(
+        |change| Some(match change {
             Self::Rename(from, to) => Request::rename(from, to),
             Self::Unlink(path) => Request::unlink(path, AtFlags::empty()),
             Self::RemoveDir(path) => Request::unlink(path, AtFlags::REMOVEDIR),
             Self::MakeDir(path, mode) => Request::make_dir(path, *mode),
             Self::Link(from, to) => Request::link(from, to),
             Self::Symlink(target, path) => Request::symlink(target, path),
-        })
-    }
-
-    fn landed(&mut self, _answer: Answer) {}
+        }),
+        |_change, _answer| ()
+    );
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         match self {
             Self::Rename(from, to) => rustix::fs::renameat(CWD, &**from, CWD, &**to),
             Self::Unlink(path) => rustix::fs::unlinkat(CWD, &**path, AtFlags::empty()),
             Self::RemoveDir(path) => rustix::fs::unlinkat(CWD, &**path, AtFlags::REMOVEDIR),
-            Self::MakeDir(path, mode) => rustix::fs::mkdirat(CWD, &**path, Mode::from_raw_mode(*mode)),
+            Self::MakeDir(path, mode) => rustix::fs::mkdirat(CWD, &**path, mode_of(*mode)),
             Self::Link(from, to) => rustix::fs::linkat(CWD, &**from, CWD, &**to, AtFlags::empty()),
             Self::Symlink(target, path) => rustix::fs::symlinkat(&**target, CWD, &**path),
         }
@@ -144,14 +70,10 @@ impl Call for Sync<'_> {
     type Output = ();
     const WAITS_FOR: &'static str = "a file to be on its device";
 
-    fn request(&mut self) -> Option<Request<'_>> {
-        Some(Request::sync(self.file, self.data))
-    }
-
-    fn landed(&mut self, _answer: Answer) {}
+    flies!(|sync| Some(Request::sync(sync.file, sync.data)), |_sync, _answer| ());
 
     fn perform(&mut self) -> rustix::io::Result<()> {
-        if self.data { rustix::fs::fdatasync(self.file) } else { rustix::fs::fsync(self.file) }
+        system::sync(self.file, self.data)
     }
 }
 
@@ -165,11 +87,10 @@ impl Call for Truncate<'_> {
     type Output = ();
     const WAITS_FOR: &'static str = "a change of a file's length";
 
-    fn request(&mut self) -> Option<Request<'_>> {
-        Some(Request::truncate(self.file, self.length)).filter(|_| self.length < OFFSETS)
-    }
-
-    fn landed(&mut self, _answer: Answer) {}
+    flies!(
+        |cut| (cut.length < crate::fs::linux::OFFSETS).then(|| Request::truncate(cut.file, cut.length)),
+        |_cut, _answer| ()
+    );
 
     fn perform(&mut self) -> rustix::io::Result<()> {
         rustix::fs::ftruncate(self.file, self.length)
@@ -211,4 +132,9 @@ impl Call for SeekEnd<'_> {
     fn perform(&mut self) -> rustix::io::Result<u64> {
         rustix::fs::seek(self.0, rustix::fs::SeekFrom::End(self.1))
     }
+}
+
+/// Permissions for the kernel, which may count them by fewer bits.
+pub(super) fn mode_of(permissions: u32) -> Mode {
+    Mode::from_raw_mode(permissions as RawMode)
 }

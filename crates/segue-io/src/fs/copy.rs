@@ -4,17 +4,17 @@
 //! those in `/proc`, or lies elsewhere, is read and written. If another party is asked, each piece
 //! is a call that can be left; and if the target is a pipe or a terminal, it is written as that is.
 
-use super::call::until_done;
 use super::calls::c_path;
 use super::elsewhere;
-use super::in_memory::Kind;
-use super::options::open;
+use super::kind::Kind;
+use super::system::opening::open;
+use super::system::{copy_piece, mode};
 use crate::apart;
-use crate::system::sys::says;
-use rustix::fs::{FileType, Mode, OFlags, copy_file_range, fchmod};
+use crate::system::sys::{says, until_done};
+use rustix::fs::{FileType, Mode, OFlags, fchmod};
 use rustix::io::Errno;
 use std::io::{self, BufReader, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,22 +29,22 @@ const BUFFER: usize = 128 << 10;
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     let (from, to) = (c_path(from)?, c_path(to)?);
     // A pipe is refused below, and not waited for.
-    let reader = open(&from, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, 0)?;
+    let reader = open(&from, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     let source = elsewhere::stat(reader.handle())?;
-    if FileType::from_raw_mode(source.stx_mode.into()) != FileType::RegularFile {
+    if FileType::from_raw_mode(mode(&source)) != FileType::RegularFile {
         let error = "the source path is neither a regular file nor a symlink to a regular file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
     }
     rustix::io::ioctl_fionbio(reader.borrowed(), false)?;
-    let mode = Mode::from_raw_mode(source.stx_mode.into());
-    let writer = open(&to, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC, mode.as_raw_mode())?;
+    let mode = Mode::from_raw_mode(mode(&source));
+    let writer = open(&to, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC, mode)?;
     if apart::in_place() || [&reader, &writer].iter().all(|file| file.kind() == Kind::Disk) {
         let (reader, writer) = (reader.borrowed(), writer.borrowed());
         return segue_core::blocking(|| {
             if FileType::from_raw_mode(rustix::fs::fstat(writer)?.st_mode) == FileType::RegularFile {
                 fchmod(writer, mode)?;
             }
-            pieces(|| until_done(|| copy_file_range(reader, None, writer, None, PIECE)), || by_hand(reader, writer))
+            pieces(|| until_done(|| copy_piece(reader, writer, PIECE)), || by_hand(reader, writer))
         })?;
     }
     if writer.kind() == Kind::Stream {
@@ -53,7 +53,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     elsewhere::ask("a change of a file's permissions", writer.handle(), move |file| fchmod(file, mode))?;
     let piece = || {
         let reader = Arc::clone(reader.handle());
-        let copy = move |writer: BorrowedFd<'_>| copy_file_range(&reader, None, writer, None, PIECE);
+        let copy = move |writer: BorrowedFd<'_>| copy_piece(reader.as_fd(), writer, PIECE);
         elsewhere::ask("a copy of a file", writer.handle(), copy)
     };
     let mut rest = Some((&reader, &writer));

@@ -13,26 +13,24 @@
 //!
 //! A batch is one piece of memory that its entries share; an entry is an index there.
 
-use super::call::{Call, run, until_done};
 use super::calls::c_path;
 use super::elsewhere::stat_entry;
-use super::in_memory::{Trust, directory_of, noting_sleep, open_now, stat_now};
+use super::kind::{Listed, Trust};
 use super::metadata::{FileType, Metadata};
+use super::system::{Call, Listing, is_near, noting_sleep, open_and, open_now, run};
 use crate::apart::{self, Patience};
-use crate::system::sys::says;
-use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
+use crate::system::sys::{says, until_done};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use segue_core::drivers::charge;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The room that the kernel fills at a time.
-const BUFFER: usize = 32 * 1024;
 
 /// A batch that has so many bytes of names is full.
 const FULL: usize = 32 * 1024;
@@ -40,14 +38,16 @@ const FULL: usize = 32 * 1024;
 /// The directory, as long as somebody has an entry.
 struct Dir {
     fd: Arc<OwnedFd>,
+    listing: Listing,
     path: PathBuf,
     /// Whether nobody else is asked for its entries.
     is_near: bool,
 }
 
 impl Dir {
-    fn new(fd: OwnedFd, path: &Path, is_near: bool) -> Arc<Self> {
-        Arc::new(Self { fd: Arc::new(fd), path: path.to_owned(), is_near })
+    fn new(fd: OwnedFd, path: &Path, is_near: bool) -> rustix::io::Result<Arc<Self>> {
+        let listing = Listing::new(fd.as_fd())?;
+        Ok(Arc::new(Self { fd: Arc::new(fd), listing, path: path.to_owned(), is_near }))
     }
 }
 
@@ -73,7 +73,7 @@ struct Entry {
 enum Then {
     More,
     End,
-    Error(rustix::io::Errno),
+    Error(Errno),
 }
 
 /// Opens a directory and reads its first batch.
@@ -89,28 +89,27 @@ fn first(name: &CStr, path: &Path) -> io::Result<Batch> {
     segue_core::admit()?;
     let read = |name: &CStr, path: &Path| {
         let fd = rustix::fs::open(name, FLAGS, Mode::empty())?;
-        let is_near = on_worker(fd.as_fd());
-        fetch(&Dir::new(fd, path, is_near))
+        let near = is_near(fd.as_fd());
+        fetch(&Dir::new(fd, path, near)?)
     };
     if !apart::is_called_for() {
         return until_done(|| read(name, path));
     }
     if segue_core::in_fiber() && WARM.spend() {
         match open_now(name, FLAGS) {
-            Some(Ok(fd)) if on_worker(fd.as_fd()) => return fetch_here(&Dir::new(fd, path, true)),
+            Some(Ok(fd)) if is_near(fd.as_fd()) => return fetch_here(&Dir::new(fd, path, true)?),
             Some(Err(error)) => return Err(error),
             _ => {}
         }
     }
-    if let Some((within, name)) = directory_of(name) {
-        match run(First { within: within.as_fd(), name, path }) {
-            // Something is mounted there, or a link leads elsewhere.
-            Err(error) if says(&error, &[rustix::io::Errno::XDEV]) => {}
-            read => return read,
-        }
+    match open_and(name, FLAGS, |fd| noting_warmth(|| fetch(&Dir::new(fd, path, true)?))) {
+        // Something is mounted there, or a link leads elsewhere; or nobody knows.
+        Some(Err(error)) if says(&error, &[Errno::XDEV]) => {}
+        Some(read) => return read,
+        None => {}
     }
     let (name, path) = (name.to_owned(), path.to_owned());
-    apart::run(First::WAITS_FOR, Patience::Server, move || noting_warmth(|| read(&name, &path)))
+    apart::run(Next::WAITS_FOR, Patience::Server, move || noting_warmth(|| read(&name, &path)))
 }
 
 /// The outcome of the batches that were fetched last.
@@ -120,25 +119,6 @@ static WARM: Trust = Trust::none();
 const ENTRIES: usize = 8;
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-/// A directory of a disk is to be opened, and its first batch read.
-struct First<'a> {
-    within: BorrowedFd<'a>,
-    name: &'a CStr,
-    path: &'a Path,
-}
-
-impl Call for First<'_> {
-    type Output = Batch;
-    const WAITS_FOR: &'static str = "a directory";
-
-    fn perform(&mut self) -> rustix::io::Result<Batch> {
-        noting_warmth(|| {
-            let fd = rustix::fs::openat2(self.within, self.name, FLAGS, Mode::empty(), ResolveFlags::NO_XDEV)?;
-            fetch(&Dir::new(fd, self.path, true))
-        })
-    }
-}
 
 /// The next batch of a directory is to be read.
 struct Next<'a>(&'a Arc<Dir>);
@@ -161,12 +141,6 @@ impl Call for Next<'_> {
 fn next_elsewhere(dir: &Arc<Dir>) -> io::Result<Batch> {
     let dir = Arc::clone(dir);
     apart::run(Next::WAITS_FOR, Patience::Server, move || fetch(&dir))
-}
-
-/// Whether a directory can be read on a worker, if in memory: not where a server, or another
-/// program, is asked for its entries.
-fn on_worker(dir: BorrowedFd<'_>) -> bool {
-    stat_now(dir).is_some()
 }
 
 /// Reads entries in memory on the worker.
@@ -195,33 +169,23 @@ fn fetch(dir: &Arc<Dir>) -> rustix::io::Result<Batch> {
         then: Then::More,
         trust: Trust::default(),
     };
-    let mut buffer = Vec::with_capacity(BUFFER);
-    let mut raw = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
-    // Entries that the kernel has given must not be left in the buffer.
-    while batch.names.len() < FULL || !raw.is_buffer_empty() {
-        let entry = match raw.next() {
-            Some(Ok(entry)) => entry,
-            Some(Err(rustix::io::Errno::INTR)) if batch.entries.is_empty() => return Err(rustix::io::Errno::INTR),
-            Some(Err(rustix::io::Errno::INTR)) => break,
-            // Linux says so of a directory that was removed meanwhile: there is nothing more.
-            Some(Err(rustix::io::Errno::NOENT)) | None => {
-                batch.then = Then::End;
-                break;
-            }
-            Some(Err(error)) => {
-                batch.then = Then::Error(error);
-                break;
-            }
-        };
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
+    let Batch { names, entries, .. } = &mut batch;
+    let read = dir.listing.read(dir.fd.as_fd(), |name, kind, number| {
+        if name != c"." && name != c".." {
+            let (start, length) = (names.len(), name.count_bytes());
+            names.extend_from_slice(name.to_bytes_with_nul());
+            entries.push(Entry { name: start, length, number, kind: FileType::of_entry(kind) });
         }
-        let (start, length) = (batch.names.len(), name.count_bytes());
-        batch.names.extend_from_slice(name.to_bytes_with_nul());
-        let kind = FileType::of_entry(entry.file_type());
-        batch.entries.push(Entry { name: start, length, number: entry.ino(), kind });
-    }
+        names.len() < FULL
+    });
+    batch.then = match read {
+        Ok(Listed::Some) => Then::More,
+        // Linux says so of a directory that was removed meanwhile: there is nothing more.
+        Ok(Listed::All) | Err(Errno::NOENT) => Then::End,
+        Err(Errno::INTR) if batch.entries.is_empty() => return Err(Errno::INTR),
+        Err(Errno::INTR) => Then::More,
+        Err(error) => Then::Error(error),
+    };
     Ok(batch)
 }
 
@@ -384,7 +348,7 @@ pub(super) fn remove_tree(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io
     empty(CWD, &name, 0, go_on)?;
     match unlinkat(CWD, &*name, AtFlags::REMOVEDIR) {
         // Somebody else was faster.
-        Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(Errno::NOENT) => Ok(()),
         gone => Ok(gone?),
     }
 }
@@ -393,7 +357,7 @@ pub(super) fn remove_tree(path: &Path, go_on: &dyn Fn() -> io::Result<()>) -> io
 fn until_over<T>(go_on: &dyn Fn() -> io::Result<()>, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
-            Err(rustix::io::Errno::INTR) => go_on()?,
+            Err(Errno::INTR) => go_on()?,
             done => return Ok(done?),
         }
     }
@@ -405,13 +369,12 @@ const DEEPEST: usize = 1000;
 /// Removes the content of a directory. Each level has a descriptor open, as with std.
 fn empty(within: impl AsFd, name: &CStr, depth: usize, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     use rustix::fs::{AtFlags, openat, unlinkat};
-    use rustix::io::Errno;
     if depth > DEEPEST {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the tree is too deep to be removed at once"));
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = until_over(go_on, || openat(&within, name, flags, Mode::empty()))?;
-    let dir = Dir::new(fd, Path::new(""), false);
+    let dir = Dir::new(fd, Path::new(""), false)?;
     loop {
         let batch = until_over(go_on, || fetch(&dir))?;
         for index in 0..batch.entries.len() {

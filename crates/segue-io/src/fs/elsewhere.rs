@@ -1,6 +1,6 @@
 //! Calls to other parties: files of servers, and those that the kernel makes up.
 //!
-//! Used by `file`, `path`, `dir` and `copy` where `in_memory` has not found a disk. Each is made on
+//! Used by `file`, `path`, `dir` and `copy` where the system has not found a disk. Each is made on
 //! a thread that can be left (`apart`), with a descriptor and memory of its own.
 //!
 //! # The position
@@ -12,13 +12,13 @@
 //! too. So does a handle that has the position alone by now, as long as a call has it that was
 //! left.
 
-use super::call::{Call, run, until_done};
-use super::calls::{Change, Stat};
-use super::in_memory::{Trust, directory_of, known, look_up, stat_now};
-use super::local::{ASKED, Home};
+use super::calls::Change;
+use super::kind::Trust;
 use super::place::Place;
+use super::system::{self, Call, Stat, look_up, run, stat_now};
 use crate::apart::{self, Patience};
-use rustix::fs::{AtFlags, CWD, FileType, OFlags, SeekFrom, Statx};
+use crate::system::sys::until_done;
+use rustix::fs::{CWD, FileType, OFlags, SeekFrom};
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -108,45 +108,43 @@ fn appends(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
 
 /// The metadata of an open file.
 #[track_caller]
-pub(super) fn stat(file: &Arc<OwnedFd>) -> io::Result<Statx> {
+pub(super) fn stat(file: &Arc<OwnedFd>) -> io::Result<Stat> {
     segue_core::admit()?;
     match if segue_core::in_fiber() { stat_now(file.as_fd()) } else { None } {
         Some(stat) => Ok(stat),
-        None => ask("a file's metadata", file, |file| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, ASKED)),
+        None => ask("a file's metadata", file, system::stat),
     }
 }
 
 /// The metadata of the file at a path.
 #[track_caller]
-pub(super) fn stat_at(path: &CStr, follow: bool) -> io::Result<Statx> {
+pub(super) fn stat_at(path: &CStr, follow: bool) -> io::Result<Stat> {
     segue_core::admit()?;
-    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     if segue_core::in_fiber() {
         let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         if let Some(found) = look_up(CWD, path, nofollow) {
             return stat(&Arc::new(found?));
         }
-        if let Some((directory, name)) = directory_of(path) {
-            let stat = run(Stat::new(directory.as_fd(), name))?;
+        if let Some(stat) = system::stat_link_at(path) {
+            let stat = stat?;
             // A link may lead anywhere.
-            if !follow || FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Symlink {
+            if !follow || FileType::from_raw_mode(system::mode(&stat)) != FileType::Symlink {
                 return Ok(stat);
             }
         }
     }
     let path = path.to_owned();
-    apart::run("a file's metadata", Patience::Server, move || rustix::fs::statx(CWD, &*path, flags, ASKED))
+    apart::run("a file's metadata", Patience::Server, move || system::stat_in(CWD, &path, follow))
 }
 
 /// The metadata of a name in an open directory. `trust` says that the last ones were in memory, of
 /// a file system that asks nobody.
 #[track_caller]
-pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&Trust>) -> io::Result<Statx> {
-    const FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&Trust>) -> io::Result<Stat> {
     segue_core::admit()?;
     if segue_core::in_fiber() {
         if trust.is_some_and(Trust::spend) {
-            return Ok(rustix::fs::statx(directory, name, FLAGS, ASKED)?);
+            return Ok(system::stat_in(directory.as_fd(), name, false)?);
         }
         if let Some(found) = look_up(directory.as_fd(), name, OFlags::NOFOLLOW) {
             let found = found?;
@@ -160,12 +158,12 @@ pub(super) fn stat_entry(directory: &Arc<OwnedFd>, name: &CStr, trust: Option<&T
                 None => stat(&Arc::new(found)),
             };
         }
-        if known(directory.as_fd()).is_some_and(|(_, home)| home == Home::Disk) {
-            return run(Stat::new(directory.as_fd(), name));
+        if let Some(stat) = system::stat_link_in(directory.as_fd(), name) {
+            return stat;
         }
     }
     let name = name.to_owned();
-    ask("a file's metadata", directory, move |directory| rustix::fs::statx(directory, &*name, FLAGS, ASKED))
+    ask("a file's metadata", directory, move |directory| system::stat_in(directory, &name, false))
 }
 
 /// Changes names.

@@ -1,16 +1,13 @@
 //! Pipes that have a path, and how they are opened.
 //!
-//! Used by programs, as `PipeReader::open` and `PipeWriter::open`. On Linux a server may have to be
-//! asked for the path, which suspends the fiber; elsewhere std opens the pipe.
+//! Used by programs, as `PipeReader::open` and `PipeWriter::open`. A server may have to be
+//! asked for the path, which suspends the fiber.
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
 use super::options::OpenOptions;
 use crate::descriptor::bytes::Descriptor;
 use crate::descriptor::ops::Manner;
 use crate::descriptor::pipe::{PipeReader, PipeWriter};
 use rustix::fs::OFlags;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;

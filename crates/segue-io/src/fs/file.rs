@@ -22,19 +22,20 @@
 
 mod traits;
 
-use super::call::{run, until_done};
-use super::calls::{Plain, SeekEnd, Sync, Truncate};
+use super::calls::{Plain, SeekEnd, Sync, Truncate, mode_of};
 use super::elsewhere::{self, ask, stat};
 use super::held::Held;
-use super::in_memory::{Kind, SMALL, read_now};
+use super::kind::Kind;
 use super::metadata::{FileTimes, Metadata};
 use super::place::{Place, Visitors};
-use super::transfers::{Course, Read, ReadVectored, Write, WriteVectored};
-use crate::apart::{self};
+use super::system::{self, Course, run};
+use super::transfers::{Read, ReadVectored, Write, WriteVectored};
+use crate::apart;
 use crate::descriptor::bytes::Descriptor;
 use crate::system::pauses::Pauses;
+use crate::system::sys::until_done;
 use crate::system::whole;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use segue_core::WaitsFor;
 use std::fs::{Permissions, TryLockError};
@@ -165,7 +166,7 @@ impl File {
         Course::new(place, &self.at_position)
     }
 
-    fn cursor(&mut self) -> Place {
+    pub(super) fn cursor(&mut self) -> Place {
         Place::Cursor { alone: !*self.is_shared.get_mut() }
     }
 
@@ -219,7 +220,7 @@ impl File {
     /// The kernel's error.
     #[track_caller]
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(permissions.mode());
+        let mode = mode_of(permissions.mode());
         self.tell("a file's permissions", move |file| rustix::fs::fchmod(file, mode))
     }
 
@@ -277,10 +278,7 @@ impl File {
         if self.is_disk() {
             return run(Sync { file: self.borrowed(), data });
         }
-        let sync = move |file: BorrowedFd<'_>| {
-            if data { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
-        };
-        ask("a file to be on its device", self.handle(), sync)
+        ask("a file to be on its device", self.handle(), move |file| system::sync(file, data))
     }
 
     /// A call that no ring has.
@@ -514,31 +512,9 @@ impl File {
         self.read_more(self.rest(), place, to)
     }
 
-    /// The content of a file that was just opened, without waiting, and has about this length.
-    ///
-    /// Of a file in memory one call has all: the call asks for a byte more than there should be,
-    /// and does not get that byte.
-    #[track_caller]
-    pub(super) fn read_all(&mut self, length: u64) -> io::Result<Vec<u8>> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let (place, mut content) = (self.cursor(), Vec::new());
-        if (1..SMALL).contains(&length) && self.kind() == Kind::Disk {
-            content.try_reserve_exact(length + 1)?;
-            content.resize(length + 1, 0);
-            let read = read_now(self.borrowed(), &mut [IoSliceMut::new(&mut content)], place);
-            content.truncate(read.and_then(Result::ok).unwrap_or(0));
-            if content.len() == length {
-                return Ok(content);
-            }
-        }
-        rustix::io::ioctl_fionbio(self.borrowed(), false)?;
-        self.read_more(length.saturating_sub(content.len()), place, &mut content)?;
-        Ok(content)
-    }
-
     /// Appends the bytes up to the end, probably so many.
     #[track_caller]
-    fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
+    pub(super) fn read_more(&self, rest: usize, place: Place, to: &mut Vec<u8>) -> io::Result<usize> {
         whole::read_to_end(&mut Rest(self, place), rest, to)
     }
 

@@ -7,9 +7,10 @@
 //! To close a file of a server asks the server, too. So the last handle is closed on a thread, and
 //! waited for, unless the caller was cancelled or may not be suspended.
 
-use super::in_memory::Kind;
+use super::kind::Kind;
+use super::system::kind_of;
 use crate::apart::{self, Patience};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct Held {
@@ -38,7 +39,7 @@ impl Held {
     /// If that is not known yet, the next use asks again.
     #[cold]
     fn ask(&self) -> Kind {
-        let kind = Kind::of(self.get().as_fd());
+        let kind = kind_of(self.get());
         kind.map_or(Kind::Elsewhere, |kind| *self.kind.get_or_init(|| kind))
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Used by `File`, `DirEntry` and the functions of `fs` that ask for it.
 
-use rustix::fs::{Statx, StatxFlags, StatxTimestamp, Timespec, Timestamps};
+use super::system::{self, Stat};
+use rustix::fs::{RawMode, Timespec, Timestamps};
 use std::fmt;
 use std::fs::Permissions;
 use std::io;
@@ -20,16 +21,16 @@ use std::time::{Duration, SystemTime};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Metadata(Statx);
+pub struct Metadata(Stat);
 
 impl Metadata {
-    pub(super) fn new(stat: Statx) -> Self {
+    pub(super) fn new(stat: Stat) -> Self {
         Self(stat)
     }
 
     /// What kind of file it is.
     pub fn file_type(&self) -> FileType {
-        FileType(self.0.stx_mode)
+        FileType(system::mode(&self.0))
     }
 
     /// Whether it is a directory.
@@ -50,7 +51,7 @@ impl Metadata {
     /// The length, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "std's has none")]
     pub fn len(&self) -> u64 {
-        self.0.stx_size
+        self.size()
     }
 
     /// Who may do what. The type is std's.
@@ -63,7 +64,7 @@ impl Metadata {
     /// # Errors
     /// If that is before or after all times that there are.
     pub fn modified(&self) -> io::Result<SystemTime> {
-        time(&self.0.stx_mtime)
+        time(self.mtime(), self.mtime_nsec())
     }
 
     /// When it was read last, as far as the file system keeps that. Never waits.
@@ -71,7 +72,7 @@ impl Metadata {
     /// # Errors
     /// As for [`modified`](Metadata::modified).
     pub fn accessed(&self) -> io::Result<SystemTime> {
-        time(&self.0.stx_atime)
+        time(self.atime(), self.atime_nsec())
     }
 
     /// When it was created. Never waits.
@@ -79,19 +80,19 @@ impl Metadata {
     /// # Errors
     /// `Unsupported` if the file system does not keep that.
     pub fn created(&self) -> io::Result<SystemTime> {
-        if self.0.stx_mask & StatxFlags::BTIME.bits() == 0 {
+        let Some((seconds, nanos)) = system::birth(&self.0) else {
             let error = "this file system does not keep when its files were created";
             return Err(io::Error::new(io::ErrorKind::Unsupported, error));
-        }
-        time(&self.0.stx_btime)
+        };
+        time(seconds, nanos)
     }
 }
 
-fn time(stamp: &StatxTimestamp) -> io::Result<SystemTime> {
-    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
+fn time(seconds: i64, nanos: i64) -> io::Result<SystemTime> {
+    let (is_before, seconds) = (seconds < 0, Duration::from_secs(seconds.unsigned_abs()));
     let start = SystemTime::UNIX_EPOCH;
-    let start = if stamp.tv_sec < 0 { start.checked_sub(seconds) } else { start.checked_add(seconds) };
-    start.and_then(|start| start.checked_add(Duration::from_nanos(stamp.tv_nsec.into()))).ok_or_else(|| {
+    let start = if is_before { start.checked_sub(seconds) } else { start.checked_add(seconds) };
+    start.and_then(|start| start.checked_add(Duration::from_nanos(nanos.unsigned_abs()))).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "a file's time is beyond what a `SystemTime` can say")
     })
 }
@@ -109,24 +110,7 @@ macro_rules! fields {
     };
 }
 
-fields! { |stat|
-    dev: u64 = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    ino: u64 = stat.stx_ino;
-    mode: u32 = stat.stx_mode.into();
-    nlink: u64 = stat.stx_nlink.into();
-    uid: u32 = stat.stx_uid;
-    gid: u32 = stat.stx_gid;
-    rdev: u64 = rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor);
-    size: u64 = stat.stx_size;
-    atime: i64 = stat.stx_atime.tv_sec;
-    atime_nsec: i64 = stat.stx_atime.tv_nsec.into();
-    mtime: i64 = stat.stx_mtime.tv_sec;
-    mtime_nsec: i64 = stat.stx_mtime.tv_nsec.into();
-    ctime: i64 = stat.stx_ctime.tv_sec;
-    ctime_nsec: i64 = stat.stx_ctime.tv_nsec.into();
-    blksize: u64 = stat.stx_blksize.into();
-    blocks: u64 = stat.stx_blocks;
-}
+system::each_field!(fields);
 
 impl fmt::Debug for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,9 +122,9 @@ impl fmt::Debug for Metadata {
 
 /// What kind of file it is, as [`std::fs::FileType`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileType(u16);
+pub struct FileType(RawMode);
 
-const KINDS: u16 = 0o170_000;
+const KINDS: RawMode = 0o170_000;
 
 impl FileType {
     /// Of what a directory says of its entry; `None` if it does not say.
@@ -150,10 +134,10 @@ impl FileType {
             Kind::Unknown => return None,
             known => known.as_raw_mode(),
         };
-        Some(Self(mode as u16))
+        Some(Self(mode))
     }
 
-    fn is(self, kind: u16) -> bool {
+    fn is(self, kind: RawMode) -> bool {
         self.0 & KINDS == kind
     }
 

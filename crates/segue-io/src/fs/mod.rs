@@ -1,4 +1,4 @@
-//! Files and directories, in std's names and shapes. On Linux.
+//! Files and directories, in std's names and shapes.
 //!
 //! Only the fiber waits for the disk; on a plain thread, the thread. Types and functions
 //! are those of [`std::fs`], and std's traits of `std::os::unix::fs` work with them; in addition
@@ -13,13 +13,15 @@
 //! | [`metadata`], [`exists`], [`set_permissions`] | metadata of a file |
 //! | [`temp_file`], [`NamedTempFile`] | files that go by themselves |
 //!
-//! Under them lies `call`, the seam between a request and the wait for it, with the calls in
-//! `calls` and `transfers`; `in_memory` has data that need no wait, `local` knows which file
-//! systems ask nobody else, and `elsewhere` has the calls to the others.
+//! Under them lie the calls, in `calls` and `transfers`, and the two systems: `linux` and `posix`.
+//! In each, `call` is the seam between a request and the wait for it, `opening` opens files, and
+//! `local` knows which file systems ask nobody else; `in_memory` has data that need no wait.
+//! `elsewhere` has the calls to other parties.
 //!
 //! # Where the work is done
 //!
-//! Files and directories of a disk, that is of a file system in a list of those that ask nobody:
+//! On Linux. Files and directories of a disk, that is of a file system in a list of those that ask
+//! nobody:
 //!
 //! | | on a fiber |
 //! | --- | --- |
@@ -34,6 +36,17 @@
 //! | files and directories of a server (FUSE, NFS, CIFS, 9p, virtiofs), and of unknown file systems; the content of `/proc`, `/sys` and the like; files behind a name that is not in memory, if its directory is not | on a thread that can be interrupted, and left |
 //! | pipes, terminals, sockets, counters, devices | by readiness. Where the kernel has no call that does not block, on such a thread, once ready |
 //! | the other end of a named pipe, a lease | asked for again and again, up to 16 ms apart |
+//!
+//! On other Unix systems no call on a file is made on a worker, and more calls are taken for those
+//! that another party may delay:
+//!
+//! | | on a fiber |
+//! | --- | --- |
+//! | an open file or directory of a disk, that is of a file system that the system calls local | on a thread for blocking calls |
+//! | other files; names, opens and metadata of all files; the other end of a named pipe, and a lease | on a thread that can be interrupted, and left |
+//! | pipes, terminals, sockets, devices | by readiness, and then on such a thread |
+//!
+//! There a copy is made by reads and writes, and a temporary file has a name for a moment.
 //!
 //! On plain threads that nothing cancels everything is done in place. A simulated program's files
 //! are real.
@@ -71,7 +84,6 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod call;
 mod calls;
 mod copy;
 mod dir;
@@ -79,12 +91,19 @@ mod elsewhere;
 mod fifo;
 mod file;
 mod held;
-mod in_memory;
-mod local;
+mod kind;
+#[cfg(linux)]
+mod linux;
+#[cfg(linux)]
+use linux as system;
 mod metadata;
 mod options;
 mod path;
 mod place;
+#[cfg(not(linux))]
+mod posix;
+#[cfg(not(linux))]
+use posix as system;
 mod temporary;
 mod transfers;
 

@@ -2,16 +2,14 @@
 //!
 //! Used by programs.
 
-use super::call::run;
-use super::calls::{Change, Plain, c_path};
+use super::calls::{Change, Plain, c_path, mode_of};
 use super::dir::ReadDir;
 use super::elsewhere::{change, stat_at};
 use super::file::File;
-use super::in_memory::{directory_of, is_on_disk};
 use super::metadata::Metadata;
-use super::options::{Whole, open_whole};
+use super::system::{is_named_on_disk, is_on_disk, opening, run};
 use crate::apart::{self, Asked, Patience};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
@@ -41,14 +39,12 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 
 #[track_caller]
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    if apart::is_called_for() {
-        match open_whole(&c_path(path)?)? {
-            Some(Whole::File(mut file, length)) => return file.read_all(length),
-            Some(Whole::Pipe(pipe)) => return (&pipe).read_to_end(&mut content).map(|_| content),
-            None => {}
-        }
+    if apart::is_called_for()
+        && let Some(content) = opening::read_whole(&c_path(path)?)?
+    {
+        return Ok(content);
     }
+    let mut content = Vec::new();
     File::open(path)?.read_to_end(&mut content)?;
     Ok(content)
 }
@@ -82,7 +78,8 @@ pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<(
 
 /// Copies the content and the permissions of a file, and returns its length.
 ///
-/// The kernel copies by itself where possible (`copy_file_range`), on a thread for blocking calls.
+/// On Linux the kernel copies by itself where possible (`copy_file_range`). A thread for blocking
+/// calls makes the copy.
 /// If the target is a pipe, its reader is waited for, by the fiber alone.
 ///
 /// # Cancellation
@@ -369,7 +366,7 @@ pub fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result
 #[track_caller]
 pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = c_path(path.as_ref())?;
-    let target = if !apart::is_called_for() || directory_of(&path).is_some() {
+    let target = if !apart::is_called_for() || is_named_on_disk(&path) {
         run(Plain(|| rustix::fs::readlinkat(CWD, &*path, Vec::new())))?
     } else {
         apart::run("a link", Patience::Server, move || rustix::fs::readlinkat(CWD, &*path, Vec::new()))?
@@ -386,7 +383,7 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// The kernel's error.
 #[track_caller]
 pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
-    let (path, mode) = (c_path(path.as_ref())?, Mode::from_raw_mode(permissions.mode()));
+    let (path, mode) = (c_path(path.as_ref())?, mode_of(permissions.mode()));
     if !apart::is_called_for() || is_on_disk(&path, OFlags::empty()) {
         return run(Plain(|| rustix::fs::chmodat(CWD, &*path, mode, AtFlags::empty())));
     }

@@ -3,11 +3,7 @@
 //!
 //! Used by every transfer of `calls`, `in_memory` and `elsewhere`.
 
-use crate::ring::CURSOR;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Offsets from here on are no offsets.
-pub(super) const OFFSETS: u64 = 1 << 63;
 
 /// Where a transfer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +15,6 @@ pub(super) enum Place {
         alone: bool,
     },
     At(u64),
-}
-
-impl Place {
-    /// The offset for a call that has one.
-    pub(super) fn offset(self) -> Option<u64> {
-        match self {
-            Self::Cursor { .. } => Some(CURSOR),
-            Self::At(at) => Some(at).filter(|at| *at < OFFSETS),
-        }
-    }
 }
 
 /// How many calls are at a handle's position, on threads that may block. They have its lock, or

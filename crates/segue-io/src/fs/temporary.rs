@@ -4,12 +4,12 @@
 
 use super::calls::c_path;
 use super::file::File;
-use super::in_memory::directory_of;
-use super::options::{OpenOptions, open};
+use super::kind::Kind;
+use super::options::OpenOptions;
 use super::path::{remove_file, rename};
+use super::system::{is_removed_in_place, opening};
 use crate::apart;
 use crate::system::sys::says;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -53,12 +53,10 @@ pub fn temp_file() -> io::Result<File> {
 #[track_caller]
 pub fn temp_file_in(dir: impl AsRef<Path>) -> io::Result<File> {
     let dir = dir.as_ref();
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
-    match open(&c_path(dir)?, flags, 0o600) {
-        Ok(file) => Ok(file),
+    match opening::open_unnamed(&c_path(dir)?) {
         // This file system, or kernel, does not know of files without names.
         Err(error) if is_unknown(&error) => unnamed_in(dir),
-        Err(error) => Err(error),
+        opened => opened,
     }
 }
 
@@ -124,25 +122,29 @@ pub struct NamedTempFile {
 
 /// A name that is removed.
 #[derive(Debug)]
-struct Named(Option<PathBuf>);
+struct Named {
+    path: Option<PathBuf>,
+    /// Of the file that had the name at first.
+    kind: Kind,
+}
 
 impl Named {
     fn path(&self) -> &Path {
-        self.0.as_deref().unwrap_or(Path::new(""))
+        self.path.as_deref().unwrap_or(Path::new(""))
     }
 }
 
 impl Drop for Named {
     fn drop(&mut self) {
-        if let Some(path) = self.0.take() {
-            remove_quietly(path);
+        if let Some(path) = self.path.take() {
+            remove_quietly(path, self.kind);
         }
     }
 }
 
 /// Removes a name, in place where that asks nobody else.
-fn remove_quietly(path: PathBuf) {
-    let on_disk = c_path(&path).is_ok_and(|path| directory_of(&path).is_some());
+fn remove_quietly(path: PathBuf, kind: Kind) {
+    let on_disk = c_path(&path).is_ok_and(|path| is_removed_in_place(&path, kind));
     let remove = move || rustix::fs::unlink(&path);
     if apart::in_place() || on_disk {
         let _ = remove();
@@ -176,7 +178,8 @@ impl NamedTempFile {
         // Where it goes from must not depend on where the program is by then.
         let dir = std::path::absolute(dir.as_ref().join("."))?;
         let (file, path) = create_in(&dir)?;
-        Ok(Self { file, path: Named(Some(path)) })
+        let path = Named { path: Some(path), kind: file.kind() };
+        Ok(Self { file, path })
     }
 
     /// Its path, which is absolute. Never waits.
@@ -196,7 +199,7 @@ impl NamedTempFile {
 
     /// Keeps the file under its path. Never waits.
     pub fn keep(mut self) -> (File, PathBuf) {
-        let path = self.path.0.take().unwrap_or_default();
+        let path = self.path.path.take().unwrap_or_default();
         (self.file, path)
     }
 

@@ -46,6 +46,7 @@ pub(super) struct Accept<F>(pub(super) PhantomData<F>);
 impl<F: Family> Op for Accept<F> {
     type Output = (socket2::Socket, F::Address);
     const HALF: Half = Half::Read;
+    #[cfg(linux)]
     const IS_EAGER: bool = true;
     const WAITS_FOR: &'static str = "a connection";
 

@@ -48,8 +48,8 @@
 //! **Cancellation**: a wait that ends early has taken nothing. **The race to fear**: the end comes
 //! between a look in vain and the wait. The ticks of `readiness` cover that, as for data; and the
 //! bell is heard *before* the look, so that an end which the look has missed rings the bell again.
+//! The look that finds the end has heard the bell for all that wait: it rings again, for good.
 
-#[cfg(target_os = "linux")]
 use crate::driver::bell::Bell;
 use crate::driver::op::Op;
 use crate::driver::readiness::Half;
@@ -59,7 +59,6 @@ use crate::system::whole::as_fd;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,11 +72,11 @@ pub(super) struct Exit {
 }
 
 enum Way {
-    #[cfg(target_os = "linux")]
+    #[cfg(pidfds)]
     Pidfd(Arc<Socket>),
     Signals(Signals),
     /// Lost before any watch. The bell never rings: each look tells.
-    #[cfg(target_os = "linux")]
+    #[cfg(pidfds)]
     Gone(Bell),
 }
 
@@ -107,10 +106,10 @@ impl Exit {
 
     pub(super) fn socket(&self) -> &Arc<Socket> {
         match &self.way {
-            #[cfg(target_os = "linux")]
+            #[cfg(pidfds)]
             Way::Pidfd(pidfd) => pidfd,
             Way::Signals(signals) => signals.bell().socket(),
-            #[cfg(target_os = "linux")]
+            #[cfg(pidfds)]
             Way::Gone(bell) => bell.socket(),
         }
     }
@@ -144,11 +143,16 @@ impl Exit {
     fn now(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Runs = *state {
+            self.way.bell().map(Bell::hear);
             match self.way.ask(self.pid, self.leads) {
                 Ok(None) => {}
                 Ok(Some(status)) => *state = State::Ended { status, told: false },
                 Err(Errno::CHILD) => *state = State::Lost,
                 Err(error) => return Err(error.into()),
+            }
+            if !matches!(*state, State::Runs) {
+                // The others that wait see the end, too, and so does one that comes later.
+                self.way.bell().inspect(|bell| bell.ring());
             }
         }
         Ok(state)
@@ -162,7 +166,7 @@ impl Exit {
             return Ok(());
         }
         let sent = match &self.way {
-            #[cfg(target_os = "linux")]
+            #[cfg(pidfds)]
             Way::Pidfd(pidfd) => rustix::process::pidfd_send_signal(pidfd.io(), signal),
             _ => rustix::process::kill_process(self.pid, signal),
         };
@@ -207,7 +211,7 @@ fn sent_if_there(sent: rustix::io::Result<()>) -> io::Result<()> {
 as_fd!([] Exit, |it| it.socket().io());
 
 impl Way {
-    #[cfg(target_os = "linux")]
+    #[cfg(pidfds)]
     fn best(pid: Pid) -> io::Result<Self> {
         use rustix::process::{PidfdFlags, pidfd_open};
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -219,7 +223,7 @@ impl Way {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(pidfds))]
     fn best(_pid: Pid) -> io::Result<Self> {
         Self::by_signal()
     }
@@ -228,16 +232,22 @@ impl Way {
         Signals::new(Signal::CHLD).map(Way::Signals)
     }
 
+    /// The bell that has to be heard before a look.
+    fn bell(&self) -> Option<&Bell> {
+        match self {
+            #[cfg(pidfds)]
+            Way::Pidfd(_) | Way::Gone(_) => None,
+            Way::Signals(signals) => Some(signals.bell()),
+        }
+    }
+
     /// The status, if the child has ended; whether its zombie stays is said.
     fn ask(&self, pid: Pid, stays: bool) -> rustix::io::Result<Option<ExitStatus>> {
         let child = match self {
-            #[cfg(target_os = "linux")]
-            Way::Pidfd(pidfd) => WaitId::PidFd(pidfd.io().as_fd()),
-            Way::Signals(signals) => {
-                signals.bell().hear();
-                WaitId::Pid(pid)
-            }
-            #[cfg(target_os = "linux")]
+            #[cfg(pidfds)]
+            Way::Pidfd(pidfd) => WaitId::PidFd(std::os::fd::AsFd::as_fd(pidfd.io())),
+            Way::Signals(_) => WaitId::Pid(pid),
+            #[cfg(pidfds)]
             Way::Gone(_) => return Err(Errno::CHILD),
         };
         let mut options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;

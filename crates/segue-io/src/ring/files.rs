@@ -1,7 +1,7 @@
 //! The requests of files, and the room in which the kernel describes a file.
 //!
-//! Made by `fs::calls`, flown by `fs::call::run`. They have no time limits, and the kernel may not
-//! be able to end one that has begun: then its completion is waited for, and its result is
+//! Made by `fs::calls`, flown by `run` of `fs::linux`. They have no time limits, and the kernel may
+//! not be able to end one that has begun: then its completion is waited for, and its result is
 //! returned.
 #![allow(unsafe_code)] // The kernel fills the room for metadata.
 

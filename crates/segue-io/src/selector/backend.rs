@@ -2,9 +2,9 @@
 //!
 //! Made by programs and by the environment, for `DriverPark`.
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 use super::epoll;
-#[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+#[cfg(any(feature = "polling", not(linux)))]
 use super::polled;
 use super::reports::Selector;
 use std::ffi::OsStr;
@@ -36,18 +36,18 @@ pub enum Backend {
     /// worker's own fibers are submitted together. The ring is made at the first of them. Where the
     /// system allows none, the worker goes on as with `Native`, and one line on the standard error
     /// says so; likewise for a single kind of op that the kernel does not have.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     Ring,
     /// The same with room for so many submissions at a time, at least one: for tests of a ring that
     /// is full.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(linux)]
     RingOf(u16),
     /// The interface of the crate `polling` here, edge-triggered where possible. On Linux with the
     /// feature `polling`.
-    #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+    #[cfg(any(feature = "polling", not(linux)))]
     Polling,
     /// The same, where every wait asks anew for one report: the only way where there are no edges.
-    #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+    #[cfg(any(feature = "polling", not(linux)))]
     PollingOneShot,
 }
 
@@ -62,18 +62,18 @@ impl Backend {
                 Some(name) => Self::named(&name)?.resolve(),
                 None => Self::best().resolve(),
             },
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             Backend::Ring => Ok((Backend::Native, Some(None))),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             Backend::RingOf(entries) => Ok((Backend::Native, Some(Some(entries)))),
             readiness => Ok((readiness, None)),
         }
     }
 
     fn best() -> Self {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[cfg(linux)]
         return Backend::Ring;
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        #[cfg(not(linux))]
         return Backend::Native;
     }
 
@@ -81,9 +81,9 @@ impl Backend {
         match name.to_str() {
             Some("") => Ok(Self::best()),
             Some("native") => Ok(Backend::Native),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             Some("epoll") => Ok(Backend::Native),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             Some("ring") => Ok(Backend::Ring),
             _ => {
                 let known = "SEGUE_IO is to be `ring`, `epoll` or `native`, of which a system may lack the first two";
@@ -95,13 +95,13 @@ impl Backend {
     pub(crate) fn selector(self) -> io::Result<Box<dyn Selector>> {
         let (readiness, _) = self.resolve()?;
         Ok(match readiness {
-            #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+            #[cfg(any(feature = "polling", not(linux)))]
             Backend::Polling => Box::new(polled::Polled::new(false)?),
-            #[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+            #[cfg(any(feature = "polling", not(linux)))]
             Backend::PollingOneShot => Box::new(polled::Polled::new(true)?),
-            #[cfg(any(target_os = "linux", target_os = "android"))]
+            #[cfg(linux)]
             _ => Box::new(epoll::Epoll::new()?),
-            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            #[cfg(not(linux))]
             _ => Box::new(polled::Polled::new(false)?),
         })
     }

@@ -3,9 +3,9 @@
 //! Used by the reactor alone. [`Backend`] is the public choice.
 
 mod backend;
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 mod epoll;
-#[cfg(any(feature = "polling", not(any(target_os = "linux", target_os = "android"))))]
+#[cfg(any(feature = "polling", not(linux)))]
 mod polled;
 mod reports;
 

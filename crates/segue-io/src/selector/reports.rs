@@ -41,6 +41,7 @@ pub(crate) trait Selector: Send + Sync {
     fn wait(&self, timeout: Option<Duration>, found: &mut Vec<Ready>) -> io::Result<bool>;
 
     /// The descriptor that becomes readable when there are reports, if there is such a descriptor.
+    #[cfg(linux)]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

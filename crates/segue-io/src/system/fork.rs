@@ -22,7 +22,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(linux)]
 mod page {
     #![allow(unsafe_code)] // Maps a page that the kernel wipes in a child.
 
@@ -67,7 +67,7 @@ mod page {
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(linux))]
 mod page {
     use std::sync::atomic::AtomicU32;
 

@@ -25,6 +25,11 @@ pub(crate) fn says(error: &io::Error, errnos: &[Errno]) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| errnos.contains(&errno))
 }
 
+/// Makes a call that may block, again after each interruption by a signal.
+pub(crate) fn until_done<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    Ok(rustix::io::retry_on_intr(call)?)
+}
+
 /// The kernel's error of a descriptor at this moment.
 pub(crate) fn poll_now(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
     let mut fds = [PollFd::new(&fd, wanted)];

@@ -15,18 +15,26 @@ use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 use std::time::Duration;
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 pub const BACKENDS: [Backend; 5] =
     [Backend::Ring, Backend::RingOf(2), Backend::Native, Backend::Polling, Backend::PollingOneShot];
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 pub const BACKENDS: [Backend; 3] = [Backend::Native, Backend::Polling, Backend::PollingOneShot];
 
+/// The best that there is here.
+#[cfg(linux)]
+pub const BEST: Backend = Backend::Ring;
+#[cfg(not(linux))]
+pub const BEST: Backend = Backend::Native;
+
 /// Whether ops of fibers fly in a ring over this backend.
+#[cfg(linux)]
 pub fn is_ring(backend: Backend) -> bool {
-    #[cfg(target_os = "linux")]
-    return matches!(backend, Backend::Ring | Backend::RingOf(_));
-    #[cfg(not(target_os = "linux"))]
-    return false;
+    matches!(backend, Backend::Ring | Backend::RingOf(_))
+}
+#[cfg(not(linux))]
+pub fn is_ring(_backend: Backend) -> bool {
+    false
 }
 
 /// Longer than a test takes on a machine that has other things to do: only what hangs does.

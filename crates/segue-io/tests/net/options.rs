@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::everywhere;
-use segue_io::net::{Socket, TcpListener, UnixSeqpacketListener};
+use segue_io::net::{Socket, TcpListener};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,6 +77,7 @@ fn several_listeners_share_a_port_if_all_of_them_say_so() {
 #[test]
 #[cfg(target_os = "linux")]
 fn unix_sockets_are_built_too() {
+    use segue_io::net::UnixSeqpacketListener;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr as UnixAddr;
     everywhere(|| {

@@ -8,7 +8,6 @@ use segue_io::Backend;
 use segue_io::fs::{self, File};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -87,8 +86,11 @@ fn writes_in_part(driver: Backend) {
 
 /// Neither what waits by readiness nor what a silent server holds up takes the threads for blocking
 /// calls; and the threads that were left make room for another server's calls.
+// Elsewhere a file of a disk is opened by the threads that wait for the server.
 #[test]
+#[cfg(linux)]
 fn six_hundred_calls_that_wait_leave_room_for_others() {
+    use std::os::unix::fs::FileExt;
     const MANY: usize = 600;
     let _alone = alone();
     guarded("six hundred calls".to_owned(), || {
@@ -308,8 +310,9 @@ fn each_write_to_a_pipe_of_packets_is_a_packet() {
     }
 }
 
-/// As `VMIN` and `VTIME` say.
+/// As `VMIN` and `VTIME` say: where the terminal can be opened anew.
 #[test]
+#[cfg(linux)]
 fn a_terminal_that_gives_nothing_within_its_time_says_so() {
     use rustix::termios::{OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
     for driver in DRIVERS {

@@ -18,7 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(linux)]
 const DRIVERS: [Backend; 2] = [Backend::Ring, Backend::Native];
+#[cfg(not(linux))]
+const DRIVERS: [Backend; 2] = [Backend::Native, Backend::PollingOneShot];
 
 const DEADLINE: Duration = Duration::from_millis(100);
 

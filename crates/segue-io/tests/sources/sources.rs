@@ -5,11 +5,9 @@ use crate::common;
 
 use common::{everywhere, pair};
 use segue_core::{Either, Source, Waitable, after, any_of, scope, wait_future};
-use segue_io::net::{
-    TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixSeqpacket, UnixSeqpacketListener, UnixStream,
-};
+use segue_io::net::{UdpSocket, UnixDatagram, UnixSeqpacket, UnixStream};
 use std::future::Future;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -107,6 +105,8 @@ fn a_socket_is_writable_when_there_is_room() {
 #[test]
 #[cfg(target_os = "linux")]
 fn listeners_of_all_kinds_are_arms_and_what_loses_is_not_accepted() {
+    use segue_io::net::{TcpListener, TcpStream, UnixListener, UnixSeqpacketListener};
+    use std::io::Read;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
     everywhere(|| {

@@ -16,23 +16,25 @@
 //!
 //! The kernel can't be asked for the entries of a directory in this way, and for the metadata of a
 //! name only at twice the price. There the last ones of the kind are taken for a sign of the next
-//! ones: [`Trust`].
+//! ones: [`Trust`](crate::fs::kind::Trust).
 
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
 use super::local::{ASKED, Home, ONE_MOUNT, home};
-use super::place::Place;
+use crate::fs::kind::Kind;
+use crate::fs::place::Place;
+use crate::ring::CURSOR;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use segue_core::drivers::charge;
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Reads of more than this are not tried on the worker: to copy them would hold up the others.
-pub(super) const SMALL: usize = 128 * 1024;
+pub(in crate::fs) const SMALL: usize = 128 * 1024;
 
 /// To copy so many bytes counts as one more operation.
 const BYTES: usize = 4096;
@@ -50,14 +52,29 @@ fn tells_end() -> bool {
     })
 }
 
+/// Offsets from here on are no offsets.
+pub(in crate::fs) const OFFSETS: u64 = 1 << 63;
+
+/// The offset for a call that has one.
+pub(super) fn offset(place: Place) -> Option<u64> {
+    match place {
+        Place::Cursor { .. } => Some(CURSOR),
+        Place::At(at) => Some(at).filter(|at| *at < OFFSETS),
+    }
+}
+
 /// The bytes in memory, if there are any.
 #[inline]
-pub(super) fn read_now(file: BorrowedFd<'_>, taken: &mut [IoSliceMut<'_>], place: Place) -> Option<io::Result<usize>> {
+pub(in crate::fs) fn read_now(
+    file: BorrowedFd<'_>,
+    taken: &mut [IoSliceMut<'_>],
+    place: Place,
+) -> Option<io::Result<usize>> {
     let wanted = taken.iter().map(|buf| buf.len()).sum::<usize>();
     if wanted > SMALL {
         return None;
     }
-    match rustix::io::preadv2(file, taken, place.offset()?, ReadWriteFlags::NOWAIT) {
+    match rustix::io::preadv2(file, taken, offset(place)?, ReadWriteFlags::NOWAIT) {
         Ok(0) if wanted > 0 && !tells_end() => None,
         Ok(count) => {
             charge(count / BYTES);
@@ -104,13 +121,13 @@ fn cached(
 
 /// The thing of that name, if the name is in memory. The thing is not opened: no file system is
 /// asked.
-pub(super) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+pub(in crate::fs) fn look_up(within: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     let found = cached(within, path, flags | OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::empty())?;
     Some(found.map_err(Into::into))
 }
 
 /// Opens a file of a disk by the kernel's memory, without creating one.
-pub(super) fn open_now(path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+pub(in crate::fs) fn open_now(path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
     if begins_on_disk(path) {
         match cached(CWD, path, flags, ResolveFlags::NO_XDEV)? {
             Err(Errno::XDEV) => {}
@@ -149,13 +166,13 @@ fn begins_on_disk(path: &CStr) -> bool {
 }
 
 /// Whether the thing at a path is in memory, on a disk.
-pub(super) fn is_on_disk(path: &CStr, flags: OFlags) -> bool {
+pub(in crate::fs) fn is_on_disk(path: &CStr, flags: OFlags) -> bool {
     let found = look_up(CWD, path, flags).and_then(Result::ok);
     found.and_then(|found| known(found.as_fd())).is_some_and(|(_, home)| home == Home::Disk)
 }
 
 /// The directory of a path, if in memory, on a disk, and the name there.
-pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
+pub(in crate::fs) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
     let bytes = path.to_bytes();
     let begin = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     if matches!(&bytes[begin..], b"" | b"." | b"..") {
@@ -171,9 +188,14 @@ pub(super) fn directory_of(path: &CStr) -> Option<(OwnedFd, &CStr)> {
     (home == Home::Disk).then_some((directory, name))
 }
 
+/// Whether the directory of a path is in memory, on a disk.
+pub(in crate::fs) fn is_named_on_disk(path: &CStr) -> bool {
+    directory_of(path).is_some()
+}
+
 /// The kernel's knowledge of an open file without asking anybody, and the file's home. To be
 /// believed of a disk and of the kernel alone.
-pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
+pub(in crate::fs) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, c"", flags, ASKED | ONE_MOUNT).ok()?;
     let home = home(&stat, fd).unwrap_or(Home::Elsewhere);
@@ -181,77 +203,32 @@ pub(super) fn known(fd: BorrowedFd<'_>) -> Option<(Statx, Home)> {
 }
 
 /// The metadata of an open file, if its file system asks nobody.
-pub(super) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
+pub(in crate::fs) fn stat_now(fd: BorrowedFd<'_>) -> Option<Statx> {
     known(fd).filter(|(_, home)| *home != Home::Elsewhere).map(|(stat, _)| stat)
 }
 
-/// The kind of a file, which says how its content is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A file or a directory of a disk, or a disk.
-    Disk,
-    /// A file or a directory that somebody else has to be asked for.
-    Elsewhere,
-    /// A pipe, a terminal, a counter: a wait lasts as long as another party likes.
-    Stream,
-}
-
-impl Kind {
-    pub(super) fn new(stat: &Statx, home: Home) -> Self {
-        match FileType::from_raw_mode(stat.stx_mode.into()) {
-            FileType::BlockDevice => Self::Disk,
-            FileType::RegularFile | FileType::Directory | FileType::Symlink if home == Home::Disk => Self::Disk,
-            FileType::RegularFile | FileType::Directory | FileType::Symlink => Self::Elsewhere,
-            _ => Self::Stream,
-        }
-    }
-
-    /// Asked of an open file, which may suspend the caller; `None` if there is no answer yet.
-    pub(super) fn of(fd: BorrowedFd<'_>) -> Option<Self> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        match rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | ONE_MOUNT) {
-            Ok(stat) => home(&stat, fd).map(|home| Self::new(&stat, home)),
-            Err(_) => Some(Self::Elsewhere),
-        }
+/// The kind of an open file, by what the kernel knows of that one.
+pub(in crate::fs) fn kind(stat: &Statx, home: Home) -> Kind {
+    match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::BlockDevice => Kind::Disk,
+        FileType::RegularFile | FileType::Directory | FileType::Symlink if home == Home::Disk => Kind::Disk,
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => Kind::Elsewhere,
+        _ => Kind::Stream,
     }
 }
 
-/// How many of a kind are taken to be in memory, when one was.
-const TRUSTED: u32 = 15;
-
-/// The outcome of the last look: so many more of the kind are taken to be in memory.
-///
-/// Entries of one directory lie together: where the metadata of one are in memory, those of the
-/// next ones are, nearly always. And a walk through directories that are in memory goes on to
-/// others that are. If not, the worker waits for the disk, a bounded number of times.
-///
-/// A guess, which orders nothing: all accesses are relaxed.
-#[derive(Default)]
-pub(super) struct Trust(AtomicU32);
-
-impl Trust {
-    pub(super) const fn none() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
-    /// One was in memory.
-    pub(super) fn renew(&self) {
-        self.0.store(TRUSTED, Ordering::Relaxed);
-    }
-
-    /// Whether the next one is to be taken for such.
-    pub(super) fn spend(&self) -> bool {
-        let left = self.0.load(Ordering::Relaxed);
-        if left > 0 {
-            self.0.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
+/// Asked of an open file, which may suspend the caller; `None` if there is no answer yet.
+pub(in crate::fs) fn kind_of(fd: &Arc<OwnedFd>) -> Option<Kind> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    match rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | ONE_MOUNT) {
+        Ok(stat) => home(&stat, fd.as_fd()).map(|home| kind(&stat, home)),
+        Err(_) => Some(Kind::Elsewhere),
     }
 }
 
 /// Makes a call that may block, and says whether the thread has slept meanwhile: for the disk, or
 /// for a lock of the kernel's.
-pub(super) fn noting_sleep<T>(call: impl FnOnce() -> T) -> (T, bool) {
+pub(in crate::fs) fn noting_sleep<T>(call: impl FnOnce() -> T) -> (T, bool) {
     let before = sleeps();
     let result = call();
     (result, before.is_none() || sleeps() != before)

@@ -28,6 +28,7 @@
 //! Each entry is one word, written once, which says all by itself, so that the accesses
 //! are relaxed. Two threads that ask at once may both write.
 
+use super::disks::is_disk;
 use crate::apart::{self, Patience};
 use rustix::fs::{FsWord, Mode, OFlags, Statx, StatxFlags};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -36,14 +37,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static TABLE: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
 /// Asks for the number of a mount that is given to no other. rustix has no name for this flag.
-pub(super) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+pub(in crate::fs) const ONE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// The fields that std asks for.
-pub(super) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+pub(in crate::fs) const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// The parties that a file system depends on. See the file's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
+pub(in crate::fs) enum Home {
     Disk,
     Kernel,
     Elsewhere,
@@ -54,27 +55,6 @@ const KNOWN: u64 = 1 << 63;
 const DISK: u64 = 1 << 62;
 const KERNEL: u64 = 1 << 61;
 
-/// The magic numbers: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, FAT, exFAT, NTFS, ISO 9660, UDF, tmpfs,
-/// ramfs, overlay, squashfs, EROFS.
-const DISKS: [u32; 16] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0xca45_1a4e,
-    0x2fc1_2fc1,
-    0x4d44,
-    0x2011_bab0,
-    0x7366_746e,
-    0x9660,
-    0x1501_3346,
-    0x0102_1994,
-    0x8584_58f6,
-    0x794c_7630,
-    0x7371_7368,
-    0xe0f5_e1e2,
-];
-
 /// proc, sysfs, both of control groups, terminals; pipes, sockets, and files without any name.
 const KERNELS: [u32; 8] =
     [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x5049_5045, 0x534f_434b, 0x0904_1934];
@@ -82,7 +62,7 @@ const KERNELS: [u32; 8] =
 impl Home {
     fn of_kind(kind: FsWord) -> Self {
         let magic = kind as u32;
-        if DISKS.contains(&magic) {
+        if is_disk(magic) {
             Self::Disk
         } else if KERNELS.contains(&magic) {
             Self::Kernel
@@ -125,7 +105,7 @@ fn again(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 
 /// Where that was found. The first time, the caller waits for the answer of `fd`, which is of
 /// there; after a cancellation that is not known yet: `None`.
-pub(super) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Option<Home> {
+pub(in crate::fs) fn home(stat: &Statx, fd: BorrowedFd<'_>) -> Option<Home> {
     let place = place(stat);
     for entry in &TABLE {
         let mut known = entry.load(Ordering::Relaxed);

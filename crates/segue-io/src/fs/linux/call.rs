@@ -31,11 +31,12 @@
 
 use crate::driver::workers::is_orphan;
 use crate::ring::{self, Answer, Flown, Request};
+use crate::system::sys::until_done;
 use segue_core::WaitsFor;
 use std::io;
 
 /// One request to a file system, with the memory that the request borrows.
-pub(super) trait Call: Send {
+pub(in crate::fs) trait Call: Send {
     /// The result of a success.
     type Output: Send;
 
@@ -93,7 +94,7 @@ impl<C: Call> Carries for Carried<C> {
 /// Carries out a call: suspends the calling fiber, or blocks the calling thread, meanwhile.
 #[inline]
 #[track_caller]
-pub(super) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
+pub(in crate::fs) fn run<C: Call>(mut call: C) -> io::Result<C::Output> {
     segue_core::admit()?;
     if segue_core::in_fiber()
         && let Some(done) = call.at_once()
@@ -133,7 +134,20 @@ fn wait_for(call: &mut dyn Carries, waits_for: &'static str) -> io::Result<()> {
     done
 }
 
-/// Makes a call that may block, again after each interruption by a signal.
-pub(super) fn until_done<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
-    Ok(rustix::io::retry_on_intr(call)?)
+/// How a call flies in a ring: its request, and the output that the answer to the request means.
+macro_rules! flies {
+    (|$call:ident| $request:expr, |$landed:ident, $answer:ident| $output:expr) => {
+        fn request(&mut self) -> Option<crate::ring::Request<'_>> {
+            use crate::ring::Request;
+            let $call = self;
+            $request
+        }
+
+        fn landed(&mut self, $answer: crate::ring::Answer) -> Self::Output {
+            let $landed = self;
+            $output
+        }
+    };
 }
+
+pub(in crate::fs) use flies;
