@@ -4,13 +4,26 @@
 # libc6-dev-riscv64-cross, gcc-mingw-w64-x86-64 and wine64.
 
 PORTED="segue-core segue-fiber segue-sched"
-CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd x86_64-pc-windows-gnu"
+CHECKED="x86_64-pc-windows-gnu"
+# On other Unix systems all crates but `segue-unblock`, which is for Linux.
+UNIX_PORTED="$PORTED segue-conformance segue-stm segue-parse segue-macros segue-io segue segue-http segue-std segue-bridge"
+UNIX_CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd"
+# The tests of what other Unix systems do with sockets, files and processes, run on Linux.
+PORTABLE_TESTS="net sources files files_like_std directories processes descriptors standard_streams signals passing
+    foreign_wait exhausted files_exhausted first_uses pipeline other_parties"
 # The test programs that run on further targets. The others take minutes under an emulator.
 PORTED_TESTS="segue-core switch spawn time
     segue-fiber coroutine handlers effects_hostile overflow grown_stacks abort pool traces
     segue-sched worker hosted"
-# Those that run under Wine besides, which emulates no processor.
-WINE_TESTS="segue-core conformance
+# And on Linux, however slow.
+LINUX_TESTS="$PORTED_TESTS
+    segue-io pipeline"
+# And where no emulator makes them slow.
+FAST_TESTS="$LINUX_TESTS
+    segue-io net files directories processes"
+# And under Wine, which emulates no processor.
+WINE_TESTS="$PORTED_TESTS
+    segue-core conformance
     segue-sched conformance
     segue sync channel"
 # Not under an emulator: it takes all memory for so many stacks; and a process that shares the
@@ -27,8 +40,10 @@ platforms() {
     fi
     sed -i '$d' "$unchecked"
     export CARGO_TARGET_DIR="$target/platforms"
-    for system in $CHECKED; do has_target "$system" && checked_on "$system"; done
-    tested_on x86_64-unknown-linux-musl cc "$PWD/.ci/watched"
+    for system in $CHECKED; do has_target "$system" && checked_on "$system" "$PORTED"; done
+    for system in $UNIX_CHECKED; do has_target "$system" && checked_on "$system" "$UNIX_PORTED"; done
+    portable_here
+    TESTS=$FAST_TESTS tested_on x86_64-unknown-linux-musl cc "$PWD/.ci/watched"
     emulated_on aarch64 aarch64-unknown-linux-gnu
     emulated_on riscv64 riscv64gc-unknown-linux-gnu
     wine_on x86_64-pc-windows-gnu
@@ -47,7 +62,8 @@ has_target() {
 # switch is assembled.
 checked_on() {
     local packages
-    packages=$(printf -- '-p %s ' $PORTED)
+    # shellcheck disable=SC2086 # The names are words.
+    packages=$(printf -- '-p %s ' $2)
     # shellcheck disable=SC2086 # The options are words.
     cargo clippy --quiet --target "$1" $packages --all-targets -- -D warnings
     cargo clippy --quiet --target "$1" -p segue --no-default-features --features sched -- -D warnings
@@ -56,18 +72,28 @@ checked_on() {
     echo "$1: compiled, without a warning"
 }
 
+# Runs the tests of `segue-io` on this machine without all that Linux alone has: its other half, but
+# for the selector, which is epoll by way of the crate `polling`.
+portable_here() {
+    local options said
+    # shellcheck disable=SC2086 # The names are words.
+    options=$(printf -- '--test %s ' $PORTABLE_TESTS)
+    # shellcheck disable=SC2086
+    said=$(cargo test -p segue-io --features portable $options 2>&1) || { echo "$said" && return 1; }
+    echo "as on other Unix systems: $(count_passed <<<"$said") tests of segue-io have passed"
+}
+
 # Runs the tests for a Linux on another processor by QEMU. With less address space its tables of
 # pages are small, and so are the reservations for stacks.
 emulated_on() {
     local lib=/usr/$1-linux-gnu
-    tested_on "$2" "$1-linux-gnu-gcc" "$PWD/.ci/watched qemu-$1 -R 0x400000000 -L $lib" "qemu-$1" $NOT_EMULATED
+    TESTS=$LINUX_TESTS tested_on "$2" "$1-linux-gnu-gcc" "$PWD/.ci/watched qemu-$1 -R 0x400000000 -L $lib" "qemu-$1" $NOT_EMULATED
 }
 
 # Runs the tests for Windows by Wine, with a directory of Windows of its own. What a process of Windows
 # starts is one, too, and needs no runner.
 wine_on() {
-    local wine gcc=x86_64-w64-mingw32-gcc PORTED_TESTS="$PORTED_TESTS
-    $WINE_TESTS"
+    local wine gcc=x86_64-w64-mingw32-gcc
     wine=$(command -v wine64 || command -v wine || echo wine64)
     if ! command -v "$wine" >/dev/null || ! command -v $gcc >/dev/null; then
         not_checked "$1: there is no wine64, or no $gcc"
@@ -78,12 +104,12 @@ wine_on() {
     "$wine" wineboot --init >/dev/null 2>&1
     $gcc -O2 -shared -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" .ci/wine.c -ladvapi32
     # Each stack takes three of the mappings that Linux has for Wine.
-    tested_on "$1" $gcc "$PWD/.ci/watched $wine" true a_hundred_thousand_coroutines_are_suspended_at_once
+    TESTS=$WINE_TESTS tested_on "$1" $gcc "$PWD/.ci/watched $wine" true a_hundred_thousand_coroutines_are_suspended_at_once
     "$wine" wineboot --kill >/dev/null 2>&1
     unset WINEPREFIX WINEDEBUG
 }
 
-# Runs the tests for a target: with a linker, a runner, a program that the runner needs, and tests to
+# Runs these TESTS for a target: with a linker, a runner, a program that the runner needs, and tests to
 # be left out.
 tested_on() {
     local system=$1 linker=$2 runner=$3 emulator=${4:-true} skip="${*:5}" package name options said number
@@ -106,7 +132,7 @@ tested_on() {
         said=$(cargo test --target "$system" -p "$package" $options -- $skip 2>&1) || { echo "$said" && return 1; }
         number=$(count_passed <<<"$said") || { echo "error: no test of $package has run on $system" && return 1; }
         echo "$system: $number tests of $package have passed"
-    done 3<<<"$PORTED_TESTS"
+    done 3<<<"$TESTS"
     unset "${name}_LINKER" "${name}_RUNNER" SEGUE_RUNNER SEGUE_SMALL
 }
 
