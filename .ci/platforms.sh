@@ -83,11 +83,12 @@ portable_here() {
     echo "as on other Unix systems: $(count_passed <<<"$said") tests of segue-io have passed"
 }
 
-# Runs the tests for a Linux on another processor by QEMU. With less address space its tables of
-# pages are small, and so are the reservations for stacks.
+# Runs the tests for a Linux on another processor by QEMU, and two servers. With less address space its
+# tables of pages are small, and so are the reservations for stacks.
 emulated_on() {
     local lib=/usr/$1-linux-gnu
     TESTS=$LINUX_TESTS tested_on "$2" "$1-linux-gnu-gcc" "$PWD/.ci/watched qemu-$1 -R 0x400000000 -L $lib" "qemu-$1" $NOT_EMULATED
+    servers_on "$2" "$1-linux-gnu-gcc" "qemu-$1" -R 0x400000000 -L "$lib"
 }
 
 # Runs the tests for Windows by Wine, with a directory of Windows of its own. What a process of Windows
@@ -134,6 +135,24 @@ tested_on() {
         echo "$system: $number tests of $package have passed"
     done 3<<<"$TESTS"
     unset "${name}_LINKER" "${name}_RUNNER" SEGUE_RUNNER SEGUE_SMALL
+}
+
+# The Fibonacci server, asked by curl, and the chat, which has clients of its own: for a target, with a
+# linker, and the program that runs them.
+servers_on() {
+    local name said server port=18473 built="$CARGO_TARGET_DIR/$1/debug"
+    has_target "$1" && command -v "$2" "$3" curl >/dev/null || return 0
+    name=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")
+    env "${name}_LINKER=$2" cargo build --quiet --target "$1" -p examples --bin fib_server --example chat
+    .ci/watched "${@:3}" "$built/fib_server" --addr "127.0.0.1:$port" &
+    server=$!
+    said=$(curl -sS --retry 60 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/fib/20") || true
+    # A child of the watcher.
+    pkill -INT -P "$server" || true
+    wait "$server"
+    [ "$said" = 6765 ] || { echo "error: on $1 the Fibonacci server says '$said'" && return 1; }
+    .ci/watched "${@:3}" "$built/examples/chat"
+    echo "$1: the Fibonacci server and the chat have run"
 }
 
 # Of what Cargo has said, the number of tests that have passed. None is an error.

@@ -12,7 +12,9 @@ use std::process::Output;
 use std::time::Duration;
 
 fn threads() -> Suite {
-    Suite::new("plain threads", |main| main()).plain_threads()
+    // Emulated, a thread takes milliseconds.
+    let rounds = if option_env!("SEGUE_SMALL").is_some() { 500 } else { 10_000 };
+    Suite::new("plain threads", |main| main()).plain_threads().rounds(rounds)
 }
 
 fn planted(fault: Fault) -> Suite {
