@@ -79,6 +79,7 @@ const ROWS: &[In] = &[
     In("segue-core: trait Operation", "Operation::commit, in a choice"),
     In("segue-core: registered", "registered"),
     In("segue-core: no_suspend", "no_suspend"),
+    In("segue-core: no_suspend_in_body", "no_suspend_in_body"),
     In("segue-core: unblocked", "unblocked"),
     In("segue-core: not_unblocked", "not_unblocked"),
     In("segue-core: trait TimeLimited", "TimeLimited::expire, by Timers::fire"),

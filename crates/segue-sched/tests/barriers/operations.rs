@@ -4,7 +4,7 @@
 use crate::table::{Counts, LONG, Must::*, RIGHT, Row, act, fiber, poll, thread};
 use segue_core::chain::barrier;
 use segue_core::drivers::{not_unblocked, unblocked};
-use segue_core::scheduling::run_as_thread;
+use segue_core::scheduling::{no_suspend_in_body, run_as_thread};
 use segue_core::unwind::contain;
 use segue_core::{
     Blocking, CancelToken, Guard, Operation, Unlocked, WaitQueue, Waitable, WaitsFor, after, any_of, any_of_biased,
@@ -362,6 +362,9 @@ pub static ROWS: &[Row] = &[
     }),
     fiber("registered", Refused(NAME), || registered(WaitsFor::new(NAME), acts_then)),
     fiber("no_suspend", Refused("it must not be suspended"), || no_suspend(acts_then)),
+    fiber("no_suspend_in_body", Refused("nothing: it is in the body of a transaction"), || {
+        no_suspend_in_body(acts_then)
+    }),
     fiber("unblocked", Refused("code whose blocking calls suspend its fiber"), || marked(acts_then)),
     fiber("not_unblocked", Refused("code whose blocking calls suspend its fiber"), || not_unblocked(acts_then)),
     fiber("run_as_thread", Refused("a call that runs as on a plain thread"), || run_as_thread(acts_then)),
