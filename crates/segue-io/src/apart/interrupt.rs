@@ -6,8 +6,8 @@
 //! # Which signal
 //!
 //! The signal must have a handler, without `SA_RESTART`: one that is ignored interrupts nothing.
-//! So it can't be one that a program may have a handler for, nor SIGURG, which `segue-fiber`
-//! handles with `SA_RESTART`. It is the last real-time signal that has no handler when the first
+//! So it can't be one that a program may have a handler for, nor, on Linux, SIGURG, which
+//! `segue-fiber` handles with `SA_RESTART`. There it is the last real-time signal that has no handler when the first
 //! call is interrupted. It is sent to threads of `apart` alone, which let it through even if the
 //! program blocks all signals everywhere. If a program later takes that signal for itself, none is
 //! sent any more: then a call that blocks is left and not interrupted.
@@ -22,7 +22,8 @@ use std::sync::OnceLock;
 /// A thread that has said that it runs.
 pub(crate) struct Thread(libc::pthread_t);
 
-// SAFETY: a name for `pthread_kill`, which any thread may call; no memory is read by that.
+// SAFETY: a name for `pthread_kill`, which any thread may call for a thread that has not ended. That
+// is the contract of `interrupt`.
 unsafe impl Send for Thread {}
 
 /// The calling thread.

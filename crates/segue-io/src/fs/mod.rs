@@ -37,8 +37,9 @@
 //! | pipes, terminals, sockets, counters, devices | by readiness. Where the kernel has no call that does not block, on such a thread, once ready |
 //! | the other end of a named pipe, a lease | asked for again and again, up to 16 ms apart |
 //!
-//! On other Unix systems no call on a file is made on a worker, and more calls are taken for those
-//! that another party may delay:
+//! On other Unix systems no call on a file is made on a worker, but to close one of a disk and to
+//! remove the name of a temporary one there; and more calls are taken for those that another party
+//! may delay:
 //!
 //! | | on a fiber |
 //! | --- | --- |
