@@ -95,7 +95,11 @@ impl<F> Attempts<F> {
                 tell(told);
                 End::Done(value)
             }
-            Err(Why::Retry(_)) if tx.is_past() => End::Again,
+            Err(Why::Retry(_)) if tx.is_past() => {
+                // Else others that commit all the time would keep the body from its wait.
+                self.conflicts += 1;
+                End::Again
+            }
             Err(Why::Retry(event)) => {
                 // SAFETY: the attempt, with its snapshot, is still under way.
                 let watched = unsafe { Watched::all(&mut tx.log().borrow_mut()) };

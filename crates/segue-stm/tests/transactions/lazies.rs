@@ -104,7 +104,7 @@ fn a_body_in_turn_lets_go_of_its_turn_while_a_thread_initialises() {
 #[test]
 fn a_task_waits_for_an_initialiser_and_is_woken_by_its_end_alone() {
     let _alone = alone();
-    let (cell, other, sum) = (OnceCell::new(), OnceCell::new(), TVar::new(0));
+    let (cell, other, third, sum) = (OnceCell::new(), OnceCell::new(), OnceCell::new(), TVar::new(0));
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
     let mut task = Context::from_waker(&waker);
@@ -113,8 +113,13 @@ fn a_task_waits_for_an_initialiser_and_is_woken_by_its_end_alone() {
     assert_eq!(waits.as_mut().poll(&mut task), Poll::Pending);
     TVar::new(0).set(1).unwrap();
     assert_eq!(wakes.0.load(SeqCst), 0);
-    // Of another cell: it looks in vain, and waits again.
+    // Nobody has looked at that cell in vain.
     other.set(1).unwrap();
+    assert_eq!(wakes.0.load(SeqCst), 0);
+    // Of a cell that somebody else has found busy: the body looks in vain, and waits again.
+    let busy = begun(&third);
+    assert!(third.try_entry().is_none());
+    busy.fill(1);
     assert_eq!(wakes.0.load(SeqCst), 1);
     assert_eq!(waits.as_mut().poll(&mut task), Poll::Pending);
     initializer.fill(5);
@@ -375,4 +380,48 @@ fn threads_meet_at_cells_many_times_over() {
     });
     assert_eq!(*seen.lock().unwrap(), 2 * rounds.len());
     assert!(rounds.iter().enumerate().all(|(round, (_, sum))| sum.get() == 2 * (round % 50)));
+}
+
+/// The body gives up the right to the second lazy each time, and is not to tell itself.
+#[test]
+fn a_lazy_of_a_lazy_that_is_being_made_is_waited_for() {
+    let _alone = alone();
+    let first = OnceCell::new();
+    let initializer = begun(&first);
+    let second = Lazy::new(|| Ok::<u32, ForceError>(first.get_or_init(|| 7)? + 1));
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    let mut task = Context::from_waker(&waker);
+    // Whatever the body makes of the error.
+    let body = |_: &Tx<'_>| Ok(*second.force_fallible().unwrap_or(&0));
+    let mut both = [(); 2].map(|()| Box::pin(transaction(body).into_future()));
+    for _ in 0..2 {
+        for waits in &mut both {
+            assert!(waits.as_mut().poll(&mut task).is_pending());
+        }
+        assert_eq!(wakes.0.load(SeqCst), 0);
+    }
+    initializer.fill(5);
+    for waits in &mut both {
+        assert_eq!(waits.as_mut().poll(&mut task), Poll::Ready(6));
+    }
+}
+
+#[test]
+fn the_value_of_an_initialiser_in_a_body_that_begins_again_is_not_kept() {
+    let _alone = alone();
+    let (attempts, source) = (AtomicUsize::new(0), TVar::new(0));
+    let lazy = Lazy::new(|| {
+        if attempts.fetch_add(1, SeqCst) == 0 {
+            std::thread::scope(|s| _ = s.spawn(|| source.set(1).unwrap()));
+        }
+        atomically(|tx| tx.write(&source, *tx.read(&source)? + 10)).map_err(|stopped| stopped.to_string())
+    });
+    let value = atomically(|tx| {
+        tx.read(&source)?;
+        Ok(lazy.force()?.clone())
+    });
+    assert_eq!(value, Ok(Ok(())));
+    assert_eq!(source.get(), 11);
+    assert_eq!(attempts.load(SeqCst), 2);
 }

@@ -47,7 +47,9 @@
 //! A force that would have to wait stops the body: the transaction begins again when some cell has
 //! become full, or empty again, as if the transaction had waited before (`segue_stm::outside`). A
 //! right that is handed to another waiter changes nothing for such a body. A right that nobody
-//! takes is dropped after the lock, and tells the bodies.
+//! takes is dropped after the lock, and tells the bodies, if somebody has looked in vain since the
+//! last change. An initialiser that runs in a body which is to begin again fails, whatever its
+//! closure returns: that value may come from the stop itself.
 //!
 //! # Orderings
 //!
@@ -83,10 +85,21 @@ pub(super) struct Runner {
 }
 
 /// The state under the lock.
-pub(super) enum Stage {
+pub(super) struct State {
+    stage: Stage,
+    /// Whether somebody has looked in vain since the last change, perhaps a body.
+    in_vain: bool,
+}
+
+enum Stage {
     Empty,
     Running(Runner),
     Full,
+}
+
+impl State {
+    pub(super) const EMPTY: Self = Self { stage: Stage::Empty, in_vain: false };
+    pub(super) const FULL: Self = Self { stage: Stage::Full, in_vain: false };
 }
 
 /// The content that a caller finds in a [`OnceCell`].
@@ -128,13 +141,15 @@ impl<'a, T> Initializer<'a, T> {
         let cell = self.cell;
         // The right ends here, filled.
         std::mem::forget(self);
-        let mut stage = cell.stage.lock();
-        *stage.state() = Stage::Full;
+        let mut state = cell.state.lock();
+        let was_empty = std::mem::replace(state.state(), State::FULL);
         // SAFETY: this was the right to initialise this cell.
         unsafe { cell.put(value) };
-        stage.notify_all(INITIALISE);
-        cell.stage.lock().notify_all(READ);
-        outside::changed();
+        state.notify_all(INITIALISE);
+        cell.state.lock().notify_all(READ);
+        if was_empty.in_vain {
+            outside::changed();
+        }
         // SAFETY: `put` has returned, on this thread.
         unsafe { cell.value() }
     }
@@ -143,7 +158,7 @@ impl<'a, T> Initializer<'a, T> {
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
         preemption_point();
-        let untaken = hand_over(&mut self.cell.stage.lock());
+        let untaken = hand_over(&mut self.cell.state.lock());
         drop(untaken);
     }
 }
@@ -176,7 +191,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[track_caller]
     pub fn entry(&self) -> Result<Entry<'_, T>, ForceError> {
-        Ok(self.entry_source().wait()??)
+        self.entry_to_run(Called::of::<Self>())
     }
 
     /// The value or the right, if either can be had now. Never waits.
@@ -221,9 +236,15 @@ impl Drop for Right {
 }
 
 /// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
-fn hand_over(stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Right> {
-    let untaken = stage.hand_over(INITIALISE, Right).err()?;
-    *stage.state() = Stage::Empty;
+/// Answers with a right whose drop tells bodies, if one may have looked: an initialiser that has
+/// failed since its own body begins again would else tell itself, time and again.
+fn hand_over(state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
+    let untaken = state.hand_over(INITIALISE, Right).err()?;
+    let before = std::mem::replace(state.state(), State::EMPTY);
+    if !before.in_vain {
+        std::mem::forget(untaken);
+        return None;
+    }
     Some(untaken)
 }
 
@@ -235,14 +256,14 @@ pub(super) struct Force<'a, T, const LIST: usize> {
 
 impl<'a, T, const LIST: usize> Force<'a, T, LIST> {
     /// The right, and the place where it was taken.
-    fn take(&self, stage: &mut Stage) -> Entry<'a, T> {
+    fn take(&self, state: &mut State) -> Entry<'a, T> {
         let extent = Extent::new();
-        *stage = Stage::Running(Runner { extent, since: self.called.at });
+        state.stage = Stage::Running(Runner { extent, since: self.called.at });
         Entry::Empty(Initializer { cell: self.cell, extent })
     }
 }
 
-impl<'a, T, const LIST: usize> Operation<Stage, Right, 2> for Force<'a, T, LIST> {
+impl<'a, T, const LIST: usize> Operation<State, Right, 2> for Force<'a, T, LIST> {
     type Output = Result<Entry<'a, T>, Recursive>;
 
     #[inline]
@@ -253,18 +274,21 @@ impl<'a, T, const LIST: usize> Operation<Stage, Right, 2> for Force<'a, T, LIST>
         }
     }
 
-    fn attempt(&mut self, stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Self::Output> {
-        match stage.state() {
+    fn attempt(&mut self, state: &mut Guard<'_, State, Right, 2>) -> Option<Self::Output> {
+        match state.state().stage {
             // SAFETY: the cell is filled under this lock, together with the change of its stage.
             Stage::Full => Some(Ok(Entry::Full(unsafe { self.cell.value() }))),
             Stage::Running(runner) if runner.extent.is_around() => Some(Err(self.called.recursive(runner.since))),
-            Stage::Empty if LIST == INITIALISE => Some(Ok(self.take(stage.state()))),
-            Stage::Running(_) | Stage::Empty => None,
+            Stage::Empty if LIST == INITIALISE => Some(Ok(self.take(state.state()))),
+            Stage::Running(_) | Stage::Empty => {
+                state.state().in_vain = true;
+                None
+            }
         }
     }
 
-    fn is_ready(&mut self, stage: &mut Guard<'_, Stage, Right, 2>) -> bool {
-        match stage.state() {
+    fn is_ready(&mut self, state: &mut Guard<'_, State, Right, 2>) -> bool {
+        match state.state().stage {
             Stage::Full => true,
             Stage::Running(runner) => runner.extent.is_around(),
             Stage::Empty => LIST == INITIALISE,
@@ -278,14 +302,14 @@ impl<'a, T, const LIST: usize> Operation<Stage, Right, 2> for Force<'a, T, LIST>
     fn commit(&mut self, handed: Option<Right>) -> Option<Self::Output> {
         // Without the right: told that the cell is full.
         std::mem::forget(handed?);
-        Some(Ok(self.take(self.cell.stage.lock().state())))
+        Some(Ok(self.take(self.cell.state.lock().state())))
     }
 
-    fn give_back(&mut self, handed: Option<Right>, stage: &mut Guard<'_, Stage, Right, 2>) -> Option<Right> {
+    fn give_back(&mut self, handed: Option<Right>, state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
         std::mem::forget(handed?);
-        hand_over(stage)
+        hand_over(state)
     }
 }
 
 /// A [`Force`] as a source.
-pub(super) type Forcing<'a, T, const LIST: usize = INITIALISE> = Waiting<'a, Force<'a, T, LIST>, Stage, Right, 2>;
+pub(super) type Forcing<'a, T, const LIST: usize = INITIALISE> = Waiting<'a, Force<'a, T, LIST>, State, Right, 2>;

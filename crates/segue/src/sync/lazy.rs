@@ -27,6 +27,7 @@ use std::cell::UnsafeCell;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 use super::force_error::Called;
+use super::once_cell::goes_on;
 use super::{Entry, ForceError, OnceCell};
 
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
@@ -148,14 +149,20 @@ impl<T, F> Lazy<T, F> {
     }
 
     /// Calls the closure by `call` if the cell is empty.
-    fn run<'a, E>(&'a self, entry: Entry<'a, T>, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&'a T, E> {
+    fn run<'a, E>(
+        &'a self,
+        entry: Entry<'a, T>,
+        call: impl FnOnce(&mut F) -> Result<T, E>,
+    ) -> Result<&'a T, ForceError<E>> {
         // Dropped after the cell was filled: a drop runs foreign code.
         let mut used = None;
         entry.run(|| {
             // SAFETY: `entry` runs this with the right to initialise the cell, which is there once,
             // and within the time of that right; nobody else looks into `init` of a shared lazy.
             let init = unsafe { &mut *self.init.get() };
-            let value = call(init.as_mut().expect("the closure is there until there is a value"))?;
+            let value = call(init.as_mut().expect("the closure is there until there is a value"));
+            let value = value.map_err(ForceError::Failed)?;
+            goes_on()?;
             used = init.take();
             Ok(value)
         })
@@ -212,10 +219,7 @@ impl<T, F: FnMut() -> T> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError>>> {
-        Waitable::new(
-            self.cell
-                .force_source(self.called(), |entry| self.run(entry?, |init| Ok(init())).map_err(ForceError::Failed)),
-        )
+        Waitable::new(self.cell.force_source(self.called(), |entry| self.run(entry?, |init| Ok(init()))))
     }
 }
 
@@ -276,9 +280,7 @@ impl<T, E, F: FnMut() -> Result<T, E>> Lazy<T, F> {
     /// ```
     #[track_caller]
     pub fn force_fallible_source(&self) -> Waitable<impl Source<Output = Result<&T, ForceError<E>>>> {
-        Waitable::new(
-            self.cell.force_source(self.called(), |entry| self.run(entry?, |init| init()).map_err(ForceError::Failed)),
-        )
+        Waitable::new(self.cell.force_source(self.called(), |entry| self.run(entry?, |init| init())))
     }
 }
 
@@ -287,7 +289,7 @@ impl<T, F> Lazy<T, F> {
     #[track_caller]
     fn force_slowly<E>(&self, call: impl FnOnce(&mut F) -> Result<T, E>) -> Result<&T, ForceError<E>> {
         let entry = self.cell.entry_to_run::<ForceError<E>>(self.called())?;
-        self.run(entry, call).map_err(ForceError::Failed)
+        self.run(entry, call)
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Rejected;
 
-use super::entry::{Entry, Force, Forcing, INITIALISE, READ, Right, Stage};
+use super::entry::{Entry, Force, Forcing, INITIALISE, READ, Right, State};
 use super::force_error::{Called, ForceError, Recursive, SetError};
 use super::outside;
 
@@ -54,7 +54,7 @@ use super::outside;
 /// ```
 pub struct OnceCell<T> {
     full: AtomicBool,
-    pub(super) stage: WaitQueue<Stage, Right, 2>,
+    pub(super) state: WaitQueue<State, Right, 2>,
     value: UnsafeCell<Option<T>>,
 }
 
@@ -70,12 +70,12 @@ impl<T> OnceCell<T> {
     /// An empty cell.
     #[must_use]
     pub const fn new() -> Self {
-        Self { full: AtomicBool::new(false), stage: WaitQueue::new(Stage::Empty), value: UnsafeCell::new(None) }
+        Self { full: AtomicBool::new(false), state: WaitQueue::new(State::EMPTY), value: UnsafeCell::new(None) }
     }
 
     pub(super) fn waiting<const LIST: usize>(&self, called: Called) -> Forcing<'_, T, LIST> {
         let waits_for = WaitsFor { what: called.what, at: called.at };
-        self.stage.operation(waits_for, Force { cell: self, called })
+        self.state.operation(waits_for, Force { cell: self, called })
     }
 
     /// Writes the value of a cell that is not full yet, and makes the value known to all.
@@ -214,7 +214,11 @@ impl<T> OnceCell<T> {
     /// Forces a cell that is not full.
     #[cold]
     pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        self.entry_to_run::<ForceError<E>>(called)?.run(f).map_err(ForceError::Failed)
+        self.entry_to_run::<ForceError<E>>(called)?.run(|| {
+            let value = f().map_err(ForceError::Failed)?;
+            goes_on()?;
+            Ok(value)
+        })
     }
 
     /// The value, or the right to initialise the cell, which the caller uses or drops before its
@@ -444,6 +448,11 @@ fn wait_or_stop<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     }
 }
 
+/// Fails in the body of a transaction that is to begin again.
+pub(super) fn goes_on() -> Result<(), Cancelled> {
+    outside::look(|| Some(())).unwrap_or(Ok(()))
+}
+
 /// Fills the cell of this entry, if that is empty.
 fn set<T>(entry: Result<Entry<'_, T>, SetError>, value: T) -> Result<(), Rejected<T, SetError>> {
     let error = match entry {
@@ -466,7 +475,7 @@ impl<T> Default for OnceCell<T> {
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
         let full = AtomicBool::new(true);
-        Self { full, stage: WaitQueue::new(Stage::Full), value: UnsafeCell::new(Some(value)) }
+        Self { full, state: WaitQueue::new(State::FULL), value: UnsafeCell::new(Some(value)) }
     }
 }
 
