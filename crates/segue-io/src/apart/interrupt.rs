@@ -1,16 +1,17 @@
-//! How a thread that blocks in a system call is interrupted: by a signal whose handler does
+//! How a thread that blocks in a system call is interrupted: by a signal with a handler that does
 //! nothing, and after which the kernel does not begin the call again.
 //!
 //! Used by `apart` for its own threads, and for no others.
 //!
 //! # Which signal
 //!
-//! The signal must have a handler, without `SA_RESTART`: one that is ignored interrupts nothing.
-//! So it can't be one that a program may have a handler for, nor, on Linux, SIGURG, which
-//! `segue-fiber` handles with `SA_RESTART`. There it is the last real-time signal that has no handler when the first
-//! call is interrupted. It is sent to threads of `apart` alone, which let it through even if the
-//! program blocks all signals everywhere. If a program later takes that signal for itself, none is
-//! sent any more: then a call that blocks is left and not interrupted.
+//! The signal must have a handler, without `SA_RESTART`: one that is ignored interrupts nothing. So
+//! the signal can't be one that a program may have a handler for, nor, on Linux, SIGURG, which
+//! `segue-fiber` handles with `SA_RESTART`. There the last real-time signal is taken that has no
+//! handler when the first call is interrupted. The signal is sent to threads of `apart` alone,
+//! which let the signal through even if the program blocks all signals everywhere. If a program
+//! later takes that signal for itself, none is sent any more: then a call that blocks is left and
+//! not interrupted.
 
 #![allow(unsafe_code)] // Signals.
 
@@ -22,13 +23,13 @@ use std::sync::OnceLock;
 /// A thread that has said that it runs.
 pub(crate) struct Thread(libc::pthread_t);
 
-// SAFETY: a name for `pthread_kill`, which any thread may call for a thread that has not ended. That
-// is the contract of `interrupt`.
+// SAFETY: a name for `pthread_kill`, which any thread may call for a thread that has not ended.
+// That is the contract of `interrupt`.
 unsafe impl Send for Thread {}
 
 /// The calling thread.
 pub(crate) fn this_thread() -> Thread {
-    // SAFETY: it asks for a number.
+    // SAFETY: asks for a number.
     Thread(unsafe { libc::pthread_self() })
 }
 

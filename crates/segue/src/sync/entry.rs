@@ -236,8 +236,8 @@ impl Drop for Right {
 }
 
 /// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
-/// Answers with a right whose drop tells bodies, if one may have looked: an initialiser that has
-/// failed since its own body begins again would else tell itself, time and again.
+/// Answers with a right that tells bodies in its drop, if one may have looked: an initialiser that
+/// has failed since its own body begins again would else tell itself, time and again.
 fn hand_over(state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
     let untaken = state.hand_over(INITIALISE, Right).err()?;
     let before = std::mem::replace(state.state(), State::EMPTY);
