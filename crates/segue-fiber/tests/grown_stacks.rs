@@ -6,11 +6,14 @@
 #![cfg(all(not(threads), windows))]
 #![allow(unsafe_code)] // Faults on purpose.
 
+use std::arch::{asm, naked_asm};
 use std::hint::black_box;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Output;
+use std::ptr;
 
 use segue_conformance::this_program;
+use segue_core::switch::{Resting, Root, prepare, switch};
 use segue_fiber::{Coroutine, StackArena, StackConfig, StackPool, install_overflow_handler};
 
 const VARIABLE: &str = "SEGUE_FIBER_DEED";
@@ -91,6 +94,100 @@ fn panics_are_caught_in_all_depths_also_on_a_stack_that_was_deeper_before() {
     let mut pool = pool(StackConfig::new());
     for kib in [0, 5, 100, 1, 50, 100, 20] {
         run(&mut pool, move || catches_a_panic(kib));
+    }
+}
+
+/// Two sides of a switch by hand: the one that calls [`rests`], and another that lets the first go
+/// on at once, on memory of its own.
+#[repr(C)]
+struct Sides {
+    root: Root,
+    other: Resting,
+    /// The lowest word that the first side has when it rests.
+    lowest: usize,
+}
+
+#[repr(C, align(16))]
+struct Memory([u8; 64 * 1024]);
+
+unsafe extern "C" fn goes_back(root: *mut Root) -> ! {
+    let sides = root.cast::<Sides>();
+    loop {
+        // SAFETY: the root is the first field. The first side rests at the link, and comes back.
+        unsafe { switch(&raw mut (*sides).other, (*sides).root.link) }
+    }
+}
+
+/// The limit of the stack on which the caller runs.
+#[inline(always)]
+fn limit() -> usize {
+    let limit;
+    // SAFETY: gs has the thread's block.
+    unsafe { asm!("mov {}, gs:[0x10]", out(reg) limit, options(nostack, readonly, preserves_flags)) };
+    limit
+}
+
+/// Rests, which is the deepest act of this stack, as there is no call before. Then the limit is at
+/// or below all that was touched, and a panic is caught one frame deeper.
+#[inline(never)]
+unsafe extern "C-unwind" fn rests(sides: *mut Sides) {
+    let after: usize;
+    // SAFETY: the other side rests, and comes back to the link. The first instruction reads a
+    // register.
+    unsafe {
+        asm!("lea {}, [rsp - 64]", out(reg)(*sides).lowest, options(nomem, nostack, preserves_flags));
+        switch(&raw mut (*sides).root.link, (*sides).other);
+        after = limit();
+        assert!(after <= (*sides).lowest, "the limit {after:#x} lies above the word {:#x}", (*sides).lowest);
+    }
+    assert!(catch_unwind(|| resume_unwind(Box::new(()))).is_err());
+}
+
+/// Calls `f` with its return address right below `top`, in memory below all frames.
+///
+/// # Safety
+///
+/// `top` is a multiple of 16. The memory below belongs to the stack on which the caller runs, and
+/// grows from the page of `top` on; 32 bytes above are of nobody. `f` may be called with `sides`.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn call_below(top: usize, f: unsafe extern "C-unwind" fn(*mut Sides), sides: *mut Sides) {
+    naked_asm!(
+        ".seh_proc {this}",
+        "push rbp",
+        ".seh_pushreg rbp",
+        "mov rbp, rsp",
+        ".seh_setframe rbp, 0",
+        ".seh_endprologue",
+        "mov rsp, rcx",
+        "mov rcx, r8",
+        "call rdx",
+        "mov rsp, rbp",
+        "pop rbp",
+        "ret",
+        ".seh_endproc",
+        this = sym call_below,
+    )
+}
+
+#[test]
+fn the_limit_is_true_wherever_in_a_page_a_coroutine_rests() {
+    const PAGE: usize = 4096;
+    for place in (0..PAGE).step_by(16) {
+        run(&mut pool(StackConfig::new()), move || {
+            let mut memory = Box::new(Memory([0; _]));
+            let root = Root { link: ptr::null_mut(), entry: goes_back };
+            let mut sides = Sides { root, other: ptr::null_mut(), lowest: 0 };
+            let sides = &raw mut sides;
+            // So that the lowest page has no frame.
+            descend(20, false);
+            // SAFETY: the end of the memory is a multiple of 16; the other side needs far less, and
+            // never goes on after this. The pages from the limit on can be accessed, and have no
+            // frames, which begin more than a page above.
+            unsafe {
+                (*sides).other = prepare(memory.0.as_mut_ptr_range().end, sides.cast());
+                call_below(limit() + place, rests, sides);
+            }
+        });
     }
 }
 

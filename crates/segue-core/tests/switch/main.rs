@@ -52,9 +52,13 @@ thread_local! {
     static THEIRS: Cell<Values> = const { Cell::new([0; _]) };
 }
 
-/// Values that no other register and no other side has, of 32 bits: some have no more.
+/// Values that no other register and no other side has, in either half.
 fn values(side: u64) -> Values {
-    std::array::from_fn(|register| side << 16 | (register as u64 + 1))
+    std::array::from_fn(|register| {
+        let half = side << 16 | (register as u64 + 1);
+        // That word of Windows has 32 bits.
+        if REGISTERS[register] == "guaranteed" { half } else { half << 32 | half }
+    })
 }
 
 /// Lets the other side go on; returns when that rests again.

@@ -78,6 +78,9 @@
 //!   are the thread's. To save and load them would triple the time. Rust code must not change them;
 //!   foreign code that does must put them back before anything waits.
 //! - The signal mask, the alternate signal stack, thread-local variables, std's panic count.
+//! - On Windows, the thread's stack of activation contexts (`ActivationContextStackPointer` in its
+//!   block), which Windows's own `SwitchToFiber` does switch: it says which versions of libraries
+//!   are loaded. Code that activates a context must deactivate that before anything waits.
 //! - Shadow stacks (Intel CET, Arm GCS): a return on one stack would be compared with a call on
 //!   another. They are not supported: a process in which they are on dies at the first wait.
 //!   Nothing here asks for them, and a linker turns them on only if all of a program does.
@@ -122,6 +125,7 @@
 #[cfg_attr(all(target_arch = "x86_64", not(windows)), path = "x86_64.rs")]
 #[cfg_attr(all(target_arch = "aarch64", not(windows)), path = "aarch64.rs")]
 #[cfg_attr(all(target_arch = "riscv64", not(windows)), path = "riscv64.rs")]
+// With the tools of others than GNU it compiles, and `segue-fiber` does not use it.
 #[cfg_attr(all(target_arch = "x86_64", windows), path = "x86_64_windows.rs")]
 #[cfg_attr(
     not(any(target_arch = "x86_64", all(any(target_arch = "aarch64", target_arch = "riscv64"), not(windows)))),

@@ -36,8 +36,8 @@ pub(super) const FRAME_POINTER: usize = 16;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. s1 is left unchanged: `root` does not
-    // look there.
+    // SAFETY: 128 bytes below `base` are ours by the contract. s1 is left unchanged: `root` does
+    // not look there.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);
         let rests = base.byte_sub(PREPARED);

@@ -26,7 +26,7 @@ pub(super) const FRAME_POINTER: usize = 24;
 /// As `super::prepare`.
 #[inline]
 pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
-    // SAFETY: 64 bytes below `base` are ours by the contract. rbx is left unchanged: `root` does
+    // SAFETY: 128 bytes below `base` are ours by the contract. rbx is left unchanged: `root` does
     // not look there.
     unsafe {
         base.byte_sub(8).cast::<*mut Root>().write(root);

@@ -9,6 +9,10 @@
 //!   frames.
 //! - Nothing below a stack pointer is kept: exceptions are delivered there. So the pointer is moved
 //!   below the words before they are stored, and above them after they were loaded.
+//! - A word that is stored may be the first touch of the guard page, at which the kernel lowers the
+//!   limit. So the limit is read when all other words are stored, and these are stored downwards: a
+//!   frame just short of a page may have left all of the guard page out, and then the lowest word
+//!   may lie below the guard page, where a touch is a fault.
 //! - A function keeps xmm6 to xmm15, rdi and rsi as well. They are claimed, so that the compiler
 //!   saves those in use, as it does with r12 to r15. rbx and rbp are saved by hand.
 //!
@@ -78,7 +82,8 @@ pub(super) unsafe fn prepare(base: *mut u8, root: *mut Root) -> Resting {
 }
 
 /// Says the bounds of its stack to a side that was just [prepared](super::prepare). Without this
-/// the stack is taken for memory that may be accessed in whole.
+/// the stack is taken for memory that may be accessed in whole, from address zero on: a touch of
+/// any guard page below its base, of another stack for one, is then taken for growth of this one.
 ///
 /// # Safety
 ///
@@ -122,15 +127,15 @@ macro_rules! switch {
             "mov [rsp + 48], rax",
             "mov [rsp + 40], rbp",
             "mov rax, gs:[0x08]",
-            "mov r9, gs:[0x10]",
             "mov r10, gs:[0x1478]",
             "mov r11d, gs:[0x1748]",
             "mov [rsp + 32], rax",
-            "mov [rsp + 24], r9",
             "mov [rsp + 16], r10",
             "mov [rsp + 8], r11",
             "mov rax, gs:[0x00]",
             "mov [rsp], rax",
+            "mov r9, gs:[0x10]",
+            "mov [rsp + 24], r9",
             go_on!(),
             "2:",
             inlateout("rdi") $save => _,
