@@ -174,7 +174,8 @@ impl Stack {
         &self.arena
     }
 
-    /// The addresses a function may use, guard excluded; nothing where a coroutine is a thread.
+    /// The addresses a function may use, guard excluded; nothing where a coroutine is a thread. On
+    /// Windows the kernel makes them accessible from the top down, as frames reach them.
     pub fn bounds(&self) -> Option<Range<usize>> {
         self.arena.region.bounds(self.slot())
     }

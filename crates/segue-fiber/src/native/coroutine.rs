@@ -109,9 +109,10 @@ unsafe fn place_small<H, M: Main<H>>(stack: Stack, header: H, main: M) -> NonNul
     debug_assert!(cell.is_aligned());
     let at = cell.as_ptr();
     // SAFETY: the slot belongs to `stack`, which is ours, and is readable and writable above its
-    // guard. All is aligned: `top` is a multiple of 64, each size a multiple of 64 and each
-    // alignment at most that. Field by field, since a copy of the whole waits for the writes to its
-    // parts. The stack's base is the cell's address.
+    // guard, or where the kernel grows stacks in its highest page. All is aligned: `top` is a
+    // multiple of 64, each size a multiple of 64 and each alignment at most that. Field by field,
+    // since a copy of the whole waits for the writes to its parts. The stack's base is the cell's
+    // address.
     unsafe {
         Label::clear(Label::of(top), (&raw mut (*at).core).cast());
         place_of::<H, M>(at).write(main);

@@ -148,8 +148,8 @@ impl Region {
             // SAFETY: the slots lie in the reservation, and nobody uses them: so nobody relies on
             // their guards yet.
             match unsafe { system::make_stacks(all, &mut stacks) } {
-                Ok(true) => return Ok(count),
-                Ok(false) => self.mprotect.store(true, Relaxed),
+                Ok(0) => self.mprotect.store(true, Relaxed),
+                Ok(made) => return Ok(made as u32),
                 Err(error) => return Err(explain(error, "cannot make memory for stacks accessible, and guard it")),
             }
         }
@@ -194,7 +194,8 @@ impl Region {
         Ok(granted as u32)
     }
 
-    /// Gives the memory of these slots back to the kernel. They read as zeros afterwards.
+    /// Gives the memory of these slots back to the kernel. Nobody may count on
+    /// what is read there afterwards.
     ///
     /// # Safety
     /// The slots are prepared, and nobody uses them until this has returned.

@@ -28,9 +28,9 @@ pub(in crate::platform) unsafe fn prepare_reservation(_start: *mut c_void, _size
 /// None is needed here.
 pub(crate) unsafe fn make_stacks(
     _all: Range<usize>,
-    _stacks: &mut dyn Iterator<Item = (Range<usize>, Range<usize>)>,
-) -> io::Result<bool> {
-    Ok(false)
+    _stacks: &mut dyn ExactSizeIterator<Item = (Range<usize>, Range<usize>)>,
+) -> io::Result<usize> {
+    Ok(0)
 }
 
 /// Gives the memory of all ranges back, when the kernel needs some.

@@ -50,24 +50,25 @@ pub(in crate::platform) unsafe fn prepare_reservation(start: *mut c_void, size: 
 }
 
 /// Makes a range accessible in which stacks lie, all but their guards, which fault without mappings
-/// of their own; `false`, with all as before, where the kernel can't: an older one, an emulated
-/// one, or for memory that is locked.
+/// of their own. Returns how many; none, with all as before, where the kernel can't: an older one,
+/// an emulated one, or for memory that is locked.
 ///
 /// # Safety
 /// The range is a part of a reservation, and nobody uses the memory.
 pub(crate) unsafe fn make_stacks(
     all: Range<usize>,
-    stacks: &mut dyn Iterator<Item = (Range<usize>, Range<usize>)>,
-) -> io::Result<bool> {
+    stacks: &mut dyn ExactSizeIterator<Item = (Range<usize>, Range<usize>)>,
+) -> io::Result<usize> {
+    let count = stacks.len();
     // SAFETY: by the contract nobody relies on the guards yet.
     unsafe { protect(&all, libc::PROT_READ | libc::PROT_WRITE)? };
     // SAFETY: by the contract.
     if unsafe { install_guards(&mut stacks.map(|(guard, _)| guard))? } {
-        return Ok(true);
+        return Ok(count);
     }
     // SAFETY: by the contract nobody uses the memory.
     unsafe { protect(&all, libc::PROT_NONE)? };
-    Ok(false)
+    Ok(0)
 }
 
 /// # Safety
