@@ -4,7 +4,7 @@
 # libc6-dev-riscv64-cross, gcc-mingw-w64-x86-64 and wine64.
 
 PORTED="segue-core segue-fiber segue-sched"
-CHECKED="x86_64-pc-windows-gnu"
+CHECKED="x86_64-pc-windows-gnu x86_64-pc-windows-msvc"
 # On other Unix systems all crates but `segue-unblock`, which is for Linux.
 UNIX_PORTED="$PORTED segue-conformance segue-stm segue-parse segue-macros segue-io segue segue-http segue-std segue-bridge"
 UNIX_CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd"
