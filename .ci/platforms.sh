@@ -140,13 +140,21 @@ tested_on() {
 # The Fibonacci server, asked by curl, and the chat, which has clients of its own: for a target, with a
 # linker, and the program that runs them.
 servers_on() {
-    local name said server port=18473 built="$CARGO_TARGET_DIR/$1/debug"
-    has_target "$1" && command -v "$2" "$3" curl >/dev/null || return 0
+    local name listens said server built="$CARGO_TARGET_DIR/$1/debug"
+    has_target "$1" || return 0
+    if ! command -v "$2" >/dev/null || ! command -v "$3" >/dev/null || ! command -v curl >/dev/null; then
+        not_checked "$1: there is no $2, no $3, or no curl, for servers"
+        return
+    fi
     name=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")
     env "${name}_LINKER=$2" cargo build --quiet --target "$1" -p examples --bin fib_server --example chat
-    .ci/watched "${@:3}" "$built/fib_server" --addr "127.0.0.1:$port" &
+    listens=$(mktemp)
+    .ci/watched "${@:3}" "$built/fib_server" --addr 127.0.0.1:0 >"$listens" &
     server=$!
-    said=$(curl -sS --retry 60 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/fib/20") || true
+    # Until the server has said where, or has ended.
+    while kill -0 "$server" 2>/dev/null && ! grep -q listening "$listens"; do sleep 0.2; done
+    said=$(curl -sS --max-time 60 "$(sed -n 's/^listening on \(http[^,]*\),.*/\1/p' "$listens")/fib/20") || true
+    rm "$listens"
     # A child of the watcher.
     pkill -INT -P "$server" || true
     wait "$server"
