@@ -105,9 +105,12 @@ impl<T: Send + Sync + 'static> TVar<T> {
     pub fn set(&self, value: T) -> Result<(), Cancelled> {
         admit()?;
         let mut value = Some(value);
-        let inside = open::with_outer(|outer| outer.write(self, value.take().expect("it is there")));
+        let inside = open::with_outer(|outer| {
+            outer.join()?;
+            outer.write(self, value.take().expect("it is there")).map_err(|_| stopped())
+        });
         if let Some(written) = inside {
-            return written.map_err(|_| stopped());
+            return written;
         }
         let at = Location::caller();
         let new = Holding::make(value.expect("there is no transaction around"), at);

@@ -192,6 +192,7 @@ where
     fn attempt(&mut self) -> Option<Self::Output> {
         let nested = open::with_outer(|outer| {
             assert!(self.used_as == Use::Call, "a transaction is a source outside of transactions alone");
+            outer.join()?;
             (self.body)(outer).map_err(|stop| {
                 let _ = outer.stop(stop.0);
                 stopped()

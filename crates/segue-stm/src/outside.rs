@@ -1,7 +1,7 @@
 //! State that is no variable, and that bodies wait for: a value that somebody else computes.
 //!
-//! Used by authors of such state, segue's cells for one. They [look] at it, and tell after each
-//! [change](changed).
+//! Used by authors of such state, segue's cells for one. They [look] at it, tell after each
+//! [change](changed), and keep transactions out of what they compute in a body ([`apart`]).
 //!
 //! # The idea
 //!
@@ -122,10 +122,45 @@ fn look_in_body<R>(
     let event = EVENT.get_or_init(|| TVar::new(())).clone();
     // The attempt is a snapshot, which keeps the version.
     let seen = event.head().load_unlocked().version();
+    attempt.point();
     look().ok_or_else(|| {
         attempt.wait_outside(event, seen, site);
         stopped()
     })
+}
+
+/// Runs `f`, the computation of a value that outlives the attempt. In a body a transaction in `f`
+/// would be a part of the one around, and could be undone while the value stays: so the
+/// transaction in `f` fails, and with it the one around. Elsewhere a plain call.
+///
+/// # Panics
+/// If `f` does.
+///
+/// # Examples
+///
+/// ```
+/// use segue_stm::{TVar, atomically, outside};
+///
+/// let next = TVar::new(0);
+/// let take = || atomically(|tx| tx.modify(&next, |next| next + 1));
+/// assert_eq!(outside::apart(take), Ok(()));
+/// assert!(atomically(|_| Ok(outside::apart(take)?)).is_err());
+/// assert_eq!(next.get(), 1);
+/// ```
+#[inline]
+pub fn apart<R>(f: impl FnOnce() -> R) -> R {
+    let before = open::with_outer(|attempt| attempt.set_apart(true));
+    let _back = before.map(Back);
+    f()
+}
+
+/// The end of code that is apart, also by a panic.
+struct Back(bool);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        open::with_outer(|attempt| attempt.set_apart(self.0));
+    }
 }
 
 /// Tells bodies that have [looked](look) in vain to look again: after a change, and not under the

@@ -57,6 +57,7 @@ use crate::stop::{Blame, Stop, Why};
 use crate::turn::Turn;
 use crate::var::TVar;
 use crate::version::{HELD, Head, Holding, LOCKED, Version, Word, pause};
+use segue_core::Cancelled;
 use segue_core::scheduling::{is_simulated, preemption_point_in_body};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -105,6 +106,8 @@ pub struct Tx<'t> {
     looked_at: Cell<usize>,
     /// Whether a read or write has failed: then no commit follows, also after an `Ok` of the body.
     stopped: Cell<Option<Why>>,
+    /// Whether the body runs code that is apart from the attempt: see `outside.rs`.
+    apart: Cell<bool>,
     /// Whether a simulator may interrupt the body.
     interrupted: bool,
     /// Its thread's.
@@ -124,6 +127,7 @@ impl<'t> Tx<'t> {
             past: Cell::new(None),
             looked_at: Cell::new(0),
             stopped: Cell::new(None),
+            apart: Cell::new(false),
             interrupted,
             turn,
             local: PhantomData,
@@ -131,7 +135,7 @@ impl<'t> Tx<'t> {
     }
 
     #[inline]
-    fn point(&self) {
+    pub(crate) fn point(&self) {
         if self.interrupted {
             preemption_point_in_body();
         }
@@ -437,6 +441,27 @@ impl<'t> Tx<'t> {
     pub(crate) fn wait_outside(&self, event: TVar<()>, seen: NonNull<Version>, site: &'static Location<'static>) {
         self.log.borrow_mut().read(NonNull::from(event.head()), seen, site);
         let _ = self.stop(Why::Retry(Some(event)));
+    }
+
+    /// Sets whether the body runs code that is apart, and answers with what was so before.
+    pub(crate) fn set_apart(&self, apart: bool) -> bool {
+        self.apart.replace(apart)
+    }
+
+    /// A transaction is about to become a part of this one. Code that is apart can't have one: both
+    /// fail.
+    #[inline]
+    pub(crate) fn join(&self) -> Result<(), Cancelled> {
+        if self.apart.get() { Err(self.refuse()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refuse(&self) -> Cancelled {
+        let refused = Cancelled::with_reason(
+            "an initialiser that runs in the body of a transaction can't have one: force the cell before",
+        );
+        let _ = self.stop(Why::Cancelled(refused.clone()));
+        refused
     }
 
     /// Whether the body has asked for a retry, or a transaction inside of the body, which is

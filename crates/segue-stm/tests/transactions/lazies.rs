@@ -410,18 +410,44 @@ fn a_lazy_of_a_lazy_that_is_being_made_is_waited_for() {
 #[test]
 fn the_value_of_an_initialiser_in_a_body_that_begins_again_is_not_kept() {
     let _alone = alone();
-    let (attempts, source) = (AtomicUsize::new(0), TVar::new(0));
-    let lazy = Lazy::new(|| {
-        if attempts.fetch_add(1, SeqCst) == 0 {
-            std::thread::scope(|s| _ = s.spawn(|| source.set(1).unwrap()));
-        }
-        atomically(|tx| tx.write(&source, *tx.read(&source)? + 10)).map_err(|stopped| stopped.to_string())
-    });
-    let value = atomically(|tx| {
-        tx.read(&source)?;
-        Ok(lazy.force()?.clone())
-    });
-    assert_eq!(value, Ok(Ok(())));
-    assert_eq!(source.get(), 11);
-    assert_eq!(attempts.load(SeqCst), 2);
+    let first = OnceCell::new();
+    let initializer = begun(&first);
+    let second = Lazy::new(|| first.get_or_init(|| 7).map_or(0, |first| first + 1));
+    let mut waits = pin!(transaction(|_: &Tx<'_>| Ok(*second.force()?)).into_future());
+    let mut task = Context::from_waker(Waker::noop());
+    assert_eq!(waits.as_mut().poll(&mut task), Poll::Pending);
+    assert_eq!(second.get(), None);
+    initializer.fill(5);
+    assert_eq!(waits.as_mut().poll(&mut task), Poll::Ready(6));
+}
+
+/// Else the transaction could be undone, and the value stay.
+#[test]
+fn an_initialiser_that_runs_in_a_body_has_no_transaction() {
+    let _alone = alone();
+    let next = TVar::new(0);
+    let take = || atomically(|tx| tx.modify(&next, |next| next + 1)).map_err(|error| error.to_string());
+    let set = || next.set(1).map_err(|error| error.to_string());
+    for initialise in [&take as &(dyn Fn() -> _ + Sync), &set] {
+        next.set(0).unwrap();
+        let lazy = Lazy::new(initialise);
+        let outcome = atomically(|tx| {
+            tx.write(&next, 5)?;
+            Ok(lazy.force()?.clone())
+        });
+        assert!(outcome.unwrap_err().to_string().contains("force the cell before"));
+        assert_eq!((next.get(), lazy.get()), (0, None));
+        assert_eq!(lazy.force(), Ok(&Ok(())));
+        assert_eq!(next.get(), 1);
+        // The end of an initialiser ends that, also by a panic.
+        let panics = OnceCell::new();
+        let outcome = atomically(|tx| {
+            let panicked = || panics.get_or_init(|| std::panic::resume_unwind(Box::new("planned"))).map(|()| 0);
+            assert!(catch_unwind(AssertUnwindSafe(panicked)).is_err());
+            OnceCell::new().get_or_init(|| 1)?;
+            atomically(|tx| tx.modify(&next, |next| next + 1))?;
+            tx.read(&next).copied()
+        });
+        assert_eq!(outcome, Ok(2));
+    }
 }

@@ -48,8 +48,8 @@
 //! become full, or empty again, as if the transaction had waited before (`segue_stm::outside`). A
 //! right that is handed to another waiter changes nothing for such a body. A right that nobody
 //! takes is dropped after the lock, and tells the bodies, if somebody has looked in vain since the
-//! last change. An initialiser that runs in a body which is to begin again fails, whatever its
-//! closure returns: that value may come from the stop itself.
+//! last change. An initialiser that runs in a body has no transaction of its own, which would be
+//! undone with the one around while the value stays.
 //!
 //! # Orderings
 //!

@@ -27,7 +27,7 @@ use std::cell::UnsafeCell;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 use super::force_error::Called;
-use super::once_cell::goes_on;
+use super::once_cell::make;
 use super::{Entry, ForceError, OnceCell};
 
 /// A value that is computed at its first use, in the shape of [`std::sync::LazyLock`].
@@ -160,9 +160,7 @@ impl<T, F> Lazy<T, F> {
             // SAFETY: `entry` runs this with the right to initialise the cell, which is there once,
             // and within the time of that right; nobody else looks into `init` of a shared lazy.
             let init = unsafe { &mut *self.init.get() };
-            let value = call(init.as_mut().expect("the closure is there until there is a value"));
-            let value = value.map_err(ForceError::Failed)?;
-            goes_on()?;
+            let value = make(|| call(init.as_mut().expect("the closure is there until there is a value")))?;
             used = init.take();
             Ok(value)
         })

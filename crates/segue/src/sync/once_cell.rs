@@ -34,8 +34,8 @@ use super::outside;
 /// fails, panics or is cancelled, the next caller that brought an initialiser runs its own, in the
 /// order in which they came, and nothing is poisoned.
 ///
-/// In the body of a [transaction](crate::stm) a call that would have to wait fails, to be passed on
-/// by `?`; the transaction begins again when an initialiser has ended.
+/// In the body of a [transaction](crate::stm) a force that would have to wait fails, to be passed
+/// on by `?`; the transaction begins again when an initialiser has ended.
 ///
 /// Once the cell is full, to get its value is one load and one branch. That is not a wait, so a
 /// cancelled caller gets the value, too.
@@ -214,11 +214,7 @@ impl<T> OnceCell<T> {
     /// Forces a cell that is not full.
     #[cold]
     pub(super) fn force<E>(&self, called: Called, f: impl FnOnce() -> Result<T, E>) -> Result<&T, ForceError<E>> {
-        self.entry_to_run::<ForceError<E>>(called)?.run(|| {
-            let value = f().map_err(ForceError::Failed)?;
-            goes_on()?;
-            Ok(value)
-        })
+        self.entry_to_run::<ForceError<E>>(called)?.run(|| make(f))
     }
 
     /// The value, or the right to initialise the cell, which the caller uses or drops before its
@@ -247,7 +243,7 @@ impl<T> OnceCell<T> {
     {
         let mut f = Some(f);
         let mut run = move || f.take().expect("an initialiser is run once")();
-        Waitable::new(self.force_source(called, move |entry| entry?.run(&mut run).map_err(ForceError::Failed)))
+        Waitable::new(self.force_source(called, move |entry| entry?.run(|| make(&mut run))))
     }
 
     /// [`get_or_init`](OnceCell::get_or_init) as a source: to be awaited, or chosen among others.
@@ -448,9 +444,12 @@ fn wait_or_stop<S: Source>(source: &mut S) -> Result<S::Output, Cancelled> {
     }
 }
 
-/// Fails in the body of a transaction that is to begin again.
-pub(super) fn goes_on() -> Result<(), Cancelled> {
-    outside::look(|| Some(())).unwrap_or(Ok(()))
+/// Calls an initialiser. In the body of a transaction that is to begin again it fails, whatever it
+/// returns: that may come from the stop itself.
+pub(super) fn make<T, E>(f: impl FnOnce() -> Result<T, E>) -> Result<T, ForceError<E>> {
+    let value = outside::apart(f).map_err(ForceError::Failed)?;
+    outside::look(|| Some(())).unwrap_or(Ok(()))?;
+    Ok(value)
 }
 
 /// Fills the cell of this entry, if that is empty.

@@ -10,6 +10,12 @@ pub(super) fn look<R>(_look: impl FnMut() -> Option<R>) -> Option<Result<R, Canc
     None
 }
 
+/// No transaction is around.
+#[inline]
+pub(super) fn apart<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 /// Nobody waits in a body.
 #[inline]
 pub(super) fn changed() {}
