@@ -1,4 +1,5 @@
 //! Bodies that need a value which somebody else computes (papers/002, 6.5).
+use crate::common::{Wakes, alone};
 use segue::sync::{Entry, ForceError, Lazy, OnceCell, promise};
 use segue::testing::{Sim, settle};
 use segue::{Builder, Either, after};
@@ -7,25 +8,9 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Barrier, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// All cells of the process tell the same bodies, and these tests count wakes.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Counts its wakes.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
 
 /// Whoever has called `entry` on an empty cell initialises the cell.
 fn begun<T>(cell: &OnceCell<T>) -> segue::sync::Initializer<'_, T> {

@@ -2,6 +2,7 @@
 
 mod bank;
 mod classics;
+mod common;
 mod drops_outside;
 mod lazies;
 mod nested;

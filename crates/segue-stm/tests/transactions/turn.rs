@@ -1,31 +1,16 @@
 //! The turn: sixteen conflicts, and then others give way.
+use crate::common::{Wakes, alone};
 use segue_core::{WaitQueue, WaitsFor};
 use segue_stm::{Stop, TVar, Tx, atomically, transaction};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
 
 /// How many attempts fail before the turn.
 const LOST: usize = 16;
-
-/// There is one turn in the process: these tests count on its holder.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Counts its wakes.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
 
 /// A transaction that adds one, and that others disturb until its turn. Then it calls `in_turn`.
 struct Loser {

@@ -1,21 +1,12 @@
 //! `retry`, `or_else`, and bodies that do not go on.
+use crate::common::Wakes;
 use segue_core::{Cancelled, Either, after, check};
 use segue_stm::{Stop, TVar, Tx, atomically, transaction};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// Counts its wakes.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
 
 fn take(var: &TVar<Option<u32>>) -> impl Fn(&Tx<'_>) -> Result<u32, Stop> {
     move |tx| match *tx.replace(var, None)? {
