@@ -42,7 +42,8 @@
 //!
 //! On other Unix systems there are no rings, and the selector is that of the crate `polling`:
 //! kqueue. The end of a child is waited for by `SIGCHLD` there, where Linux has a descriptor of the
-//! process. On Linux the feature `portable` goes without all that Linux alone has: for tests.
+//! process. With the environment's variable `SEGUE_PORTABLE` a build for Linux goes without all
+//! that Linux alone has: for tests.
 //!
 //! Nothing here survives `fork`. In the child, ops of the parent's fibers fail with an error that
 //! says so, where they would have to wait; the parent notices nothing.

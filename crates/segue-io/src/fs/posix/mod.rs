@@ -10,7 +10,7 @@
 //! on a disk of this machine, its calls are made on threads for blocking calls; else `apart`, too.
 //! Streams go by readiness, as everywhere. The functions of `nothing` know nothing at once.
 //!
-//! On Linux the feature `portable` has this room instead of the other one, so that the tests of
+//! On Linux `SEGUE_PORTABLE` chooses this room in place of the other one, so that the tests of
 //! files run here, too.
 
 mod call;
