@@ -55,27 +55,17 @@
 //! hyper.
 #![forbid(unsafe_code)]
 
-mod authority;
-mod body;
-mod body_error;
-mod chunked;
 mod config;
-mod conn;
-mod date;
-mod encode;
-mod gate;
-mod head;
-mod line;
-mod response;
+mod connection;
+mod message;
 mod server;
-mod transport;
 mod wire;
 
-pub use crate::body::Body;
-pub use crate::body_error::BodyError;
 pub use crate::config::Config;
-pub use crate::encode::BodyWriter;
-pub use crate::response::{IntoResponse, Payload, Request, Response};
+pub use crate::message::body::Body;
+pub use crate::message::body_error::BodyError;
+pub use crate::message::encode::BodyWriter;
+pub use crate::message::response::{IntoResponse, Payload, Request, Response};
 pub use crate::server::{Server, Shutdown};
-pub use crate::transport::{Listener, Transport};
+pub use crate::wire::transport::{Listener, Transport};
 pub use {bytes, http};

@@ -24,10 +24,10 @@ use std::time::Duration;
 use segue_core::{CancelToken, Cancelled, Scope, after, finishing_source, is_cancelled, scope, shield};
 
 use crate::config::Config;
-use crate::conn::{self, Handle, Shared};
-use crate::gate::Gate;
-use crate::response::{IntoResponse, Request};
-use crate::transport::{Listener, Transport};
+use crate::connection::gate::Gate;
+use crate::connection::serve::{self, Handle, Shared};
+use crate::message::response::{IntoResponse, Request};
+use crate::wire::transport::{Listener, Transport};
 
 /// The pause after an error in accepting, and the longest one after several.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -246,7 +246,7 @@ impl<'h> Server<'h> {
                     let connection = spread.within(scope).spawn(move || {
                         let requests = &self.shutdown.requests;
                         let shared = Shared { config: &self.config, requests, handle: &*self.handle };
-                        let serve = || conn::run(stream, &shared, Some(&place));
+                        let serve = || serve::run(stream, &shared, Some(&place));
                         // The connection's end is not an error of the server, and neither is its
                         // panic, which has been reported.
                         segue_core::unwind::contain(|| requests.run(serve));
@@ -290,7 +290,7 @@ impl<'h> Server<'h> {
     pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
         let Shutdown { accepting, requests } = &self.shutdown;
         let shared = Shared { config: &self.config, requests, handle: &*self.handle };
-        let ended = accepting.run(|| conn::run(transport, &shared, None));
+        let ended = accepting.run(|| serve::run(transport, &shared, None));
         match ended {
             Err(error) if self.shutdown.is_shut_down() && !is_cancelled() && Cancelled::caused(&error) => Ok(()),
             ended => ended,

@@ -7,10 +7,10 @@ use http::header::{self, HeaderMap};
 use http::{StatusCode, Version};
 use segue_core::unwind::contain;
 
-use crate::date;
-use crate::line::Line;
-use crate::transport::Transport;
-use crate::wire::{MEDIUM, Wire};
+use crate::message::date;
+use crate::wire::buffers::{MEDIUM, Wire};
+use crate::wire::line::Line;
+use crate::wire::transport::Transport;
 
 /// How the client finds the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

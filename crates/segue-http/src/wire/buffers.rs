@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-use crate::transport::Transport;
+use crate::wire::transport::Transport;
 
 /// The size of a new buffer.
 pub(crate) const SMALL: usize = 4 << 10;

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 
-use crate::body::Body;
-use crate::body_error::BodyError;
-use crate::encode::BodyWriter;
+use crate::message::body::Body;
+use crate::message::body_error::BodyError;
+use crate::message::encode::BodyWriter;
 
 /// A request: the `http` crate's, with a [`Body`] that reads from the connection.
 pub type Request<'c> = http::Request<Body<'c>>;

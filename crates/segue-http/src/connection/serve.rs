@@ -28,15 +28,15 @@ use http::{Method, StatusCode, Version};
 use segue_core::unwind::{__rust_begin_short_backtrace, contain};
 use segue_core::{CancelToken, Cancelled, is_cancelled, is_finishing, trim_stack};
 
-use crate::body::{Body, State};
 use crate::config::Config;
-use crate::encode::{self, BodyWriter, Extent, Framed};
-use crate::gate::Place;
-use crate::head::{self, Framing, Head, Reject};
-use crate::line::Line;
-use crate::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
-use crate::transport::Transport;
-use crate::wire::{AT_ONCE, COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
+use crate::connection::gate::Place;
+use crate::message::body::{Body, State};
+use crate::message::encode::{self, BodyWriter, Extent, Framed};
+use crate::message::head::{self, Framing, Head, Reject};
+use crate::message::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
+use crate::wire::buffers::{AT_ONCE, COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
+use crate::wire::line::Line;
+use crate::wire::transport::Transport;
 
 /// An unread body is discarded up to this size; with more to come the connection ends.
 const MAX_DISCARD: u64 = 64 << 10;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use crate::body_error::BodyError;
-use crate::chunked::{Chunked, Event};
 use crate::config::Config;
-use crate::head::{Framing, Head};
-use crate::line::Line;
-use crate::transport::Transport;
-use crate::wire::{MEDIUM, SMALL, Wire, is_timeout};
+use crate::message::body_error::BodyError;
+use crate::message::chunked::{Chunked, Event};
+use crate::message::head::{Framing, Head};
+use crate::wire::buffers::{MEDIUM, SMALL, Wire, is_timeout};
+use crate::wire::line::Line;
+use crate::wire::transport::Transport;
 
 /// A request's body. Its bytes are read with [`std::io::Read`].
 ///

@@ -37,8 +37,8 @@ use std::io;
 
 use segue_core::{JoinError, JoinHandle, Scope, shield};
 
-use crate::transport::Transport;
-use crate::wire::Wire;
+use crate::wire::buffers::Wire;
+use crate::wire::transport::Transport;
 
 /// `T` is last so that `Line<T>` coerces to `Line<dyn Transport>`.
 pub(crate) struct Line<T: ?Sized> {

@@ -9,9 +9,9 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, Version};
 use httparse::Status;
 
-use crate::authority::is_authority;
-use crate::body_error::BodyError;
 use crate::config::Config;
+use crate::message::authority::is_authority;
+use crate::message::body_error::BodyError;
 
 /// Header lines parsed on the stack; a request with more takes a second pass. An idle connection
 /// keeps the stack that its requests have touched: with as many as this, that is one page.

@@ -6,8 +6,8 @@
 
 use http::HeaderMap;
 
-use crate::body_error::BodyError;
-use crate::head::parse_trailers;
+use crate::message::body_error::BodyError;
+use crate::message::head::parse_trailers;
 
 /// The most bytes of chunk extensions, and of white space around them, that one body may have.
 const MAX_EXTENSIONS: usize = 4 << 10;

@@ -1,0 +1,4 @@
+//! One connection of a server, from its first byte to its end, and its place among the others.
+
+pub(crate) mod gate;
+pub(crate) mod serve;
