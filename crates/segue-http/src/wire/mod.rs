@@ -1,4 +1,4 @@
-//! The stream of a connection with its buffers. Knows nothing of HTTP.
+//! The stream of a connection with its buffers, below all messages.
 
 pub(crate) mod buffers;
 pub(crate) mod line;
