@@ -13,6 +13,7 @@ use std::time::Duration;
 /// | [`max_head_bytes`](Self::max_head_bytes) | 16 KiB | 431, close |
 /// | [`max_headers`](Self::max_headers) | 100 | 431, close |
 /// | [`max_body_bytes`](Self::max_body_bytes) | 8 MiB | 413, close |
+/// | [`handshake_timeout`](Self::handshake_timeout) | 10 s | close |
 /// | [`first_byte_timeout`](Self::first_byte_timeout) | 10 s | close |
 /// | [`head_timeout`](Self::head_timeout) | 15 s | 408, close |
 /// | [`body_timeout`](Self::body_timeout) | 60 s | 408, close |
@@ -33,6 +34,7 @@ pub struct Config {
     pub(crate) max_head_bytes: usize,
     pub(crate) max_headers: usize,
     pub(crate) max_body_bytes: u64,
+    pub(crate) handshake_timeout: Duration,
     pub(crate) first_byte_timeout: Duration,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -49,6 +51,7 @@ impl Default for Config {
             max_head_bytes: 16 << 10,
             max_headers: 100,
             max_body_bytes: 8 << 20,
+            handshake_timeout: Duration::from_secs(10),
             first_byte_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),
@@ -115,6 +118,15 @@ impl Config {
         /// # let _ = config;
         /// ```
         fn max_body_bytes(bytes: u64) = bytes;
+
+        /// The longest a new connection may take to make itself ready, as TLS does, before its first
+        /// request: see [`Transport::handshake`](crate::Transport::handshake).
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().handshake_timeout(std::time::Duration::from_secs(5));
+        /// # let _ = config;
+        /// ```
+        fn handshake_timeout(time: Duration) = time;
 
         /// The longest a new connection may stay without a byte. A shorter idle time-out holds for
         /// that connection as well.

@@ -67,5 +67,6 @@ pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;
 pub use crate::message::response::{IntoResponse, Payload, Request, Response};
 pub use crate::server::{Server, Shutdown};
+pub use crate::wire::facts::Connection;
 pub use crate::wire::transport::{Listener, Transport};
 pub use {bytes, http};

@@ -1,4 +1,5 @@
 //! One connection of a server, from its first byte to its end, and its place among the others.
 
 pub(crate) mod gate;
+mod respond;
 pub(crate) mod serve;

@@ -30,11 +30,12 @@ use segue_core::{CancelToken, Cancelled, is_cancelled, is_finishing, trim_stack}
 
 use crate::config::Config;
 use crate::connection::gate::Place;
+use crate::connection::respond::Responder;
 use crate::message::body::{Body, State};
-use crate::message::encode::{self, BodyWriter, Extent, Framed};
 use crate::message::head::{self, Framing, Head, Reject};
-use crate::message::response::{IntoResponse, Kind, Payload, Request, Response, internal_error};
-use crate::wire::buffers::{AT_ONCE, COPY_LIMIT, MEDIUM, SMALL, Wire, is_timeout};
+use crate::message::response::{IntoResponse, Request, Response, internal_error};
+use crate::wire::buffers::{AT_ONCE, MEDIUM, SMALL, Wire, is_timeout};
+use crate::wire::facts::Connection;
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
 
@@ -67,7 +68,8 @@ pub(crate) fn run<T: Transport + 'static>(
     place: Option<&Place<'_>>,
 ) -> io::Result<()> {
     let line = Line::new(Wire::new(transport, shared.config.write_timeout));
-    let mut connection = Connection::new(&line, shared, place);
+    let mut connection = Served::new(&line, shared, place);
+    connection.handshake()?;
     loop {
         match connection.next()? {
             Next::Request(head) => {
@@ -95,11 +97,13 @@ enum Next {
     End,
 }
 
-struct Connection<'c> {
+struct Served<'c> {
     line: &'c Line<dyn Transport>,
     shared: &'c Shared<'c>,
     /// Its place among the server's connections, if there are others.
     place: Option<&'c Place<'c>>,
+    /// The facts of the connection, known at its first request.
+    facts: Option<Connection>,
     /// There was a request.
     used: bool,
     /// There will be no other one: the gate needs the place.
@@ -118,13 +122,17 @@ struct Look {
     searched: usize,
 }
 
-impl<'c> Connection<'c> {
-    fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Connection<'c> {
-        Connection { line, shared, place, used: false, last: false, look: Look::default() }
+impl<'c> Served<'c> {
+    fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Served<'c> {
+        Served { line, shared, place, facts: None, used: false, last: false, look: Look::default() }
     }
 
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
         self.line.wire().expect("a connection outside of its handler can wait")
+    }
+
+    fn responder(&self) -> Responder<'c> {
+        Responder { line: self.line, config: self.shared.config }
     }
 
     /// Runs `f` where the end of a server's idle connections cancels the waits.
@@ -166,6 +174,18 @@ impl<'c> Connection<'c> {
             self.look.searched = length;
         }
         None
+    }
+
+    /// Has the transport make itself ready: at rest, so a shutdown ends this wait.
+    fn handshake(&mut self) -> io::Result<()> {
+        let limit = self.shared.config.handshake_timeout;
+        self.at_rest(|connection| connection.wire().handshake(limit))
+    }
+
+    /// The facts of the connection, for the extensions of its requests.
+    fn facts(&mut self) -> Connection {
+        let wire = self.line;
+        self.facts.get_or_insert_with(|| wire.wire().map(|wire| wire.transport.connection()).unwrap_or_default()).clone()
     }
 
     /// Waits for the next request's head.
@@ -343,7 +363,7 @@ impl<'c> Connection<'c> {
             && !self.place.is_some_and(Place::is_wanted)
             && (state.is_complete() || state.discard_arrived(&mut self.wire(), MAX_DISCARD))
             && state.failure().is_none();
-        let keep_alive = self.respond(response, is_head, version, keep_alive)?;
+        let keep_alive = self.responder().respond(response, is_head, version, keep_alive)?;
         if keep_alive {
             if state.is_complete() {
                 let mut wire = self.wire();
@@ -362,15 +382,18 @@ impl<'c> Connection<'c> {
     /// Calls the handler, and answers in place of a handler that panics. Returns also whether
     /// another request may follow, as far as request and handler say.
     fn handle(&mut self, head: &mut Head, state: &mut State) -> (Response, bool) {
+        head.extensions.insert(self.facts());
         let handled = {
             let mut request = http::Request::new(Body::new(self.line, state));
             std::mem::swap(request.method_mut(), &mut head.method);
             std::mem::swap(request.uri_mut(), &mut head.uri);
             std::mem::swap(request.headers_mut(), &mut head.headers);
+            std::mem::swap(request.extensions_mut(), &mut head.extensions);
             *request.version_mut() = head.version;
             let handle = self.shared.handle;
             let handled = contain(|| __rust_begin_short_backtrace(|| handle(&mut request)));
             std::mem::swap(request.headers_mut(), &mut head.headers);
+            std::mem::swap(request.extensions_mut(), &mut head.extensions);
             handled
         };
         match handled {
@@ -380,73 +403,10 @@ impl<'c> Connection<'c> {
         }
     }
 
-    /// Writes a response. Returns whether the connection can be used again.
-    fn respond(&mut self, response: Response, is_head: bool, version: Version, keep_alive: bool) -> io::Result<bool> {
-        let status = response.status();
-        let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
-        let given = response.headers().contains_key(header::CONTENT_LENGTH);
-        let extent = match response.body().length() {
-            _ if status == StatusCode::NO_CONTENT => Extent::Nothing,
-            _ if status == StatusCode::RESET_CONTENT => Extent::Length(0),
-            _ if status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
-            Some(0) if is_head && given => Extent::AsGiven,
-            Some(length) => Extent::Length(length),
-            None if version == Version::HTTP_11 => Extent::Chunked,
-            None => Extent::UntilClose,
-        };
-        let keep_alive = keep_alive && extent != Extent::UntilClose;
-        let framed = Framed { extent, version, keep_alive, send_date: self.shared.config.send_date };
-        encode::head(&mut self.wire().out, status, response.headers(), &framed);
-        if !is_head && !bodiless {
-            self.send_body(response.into_body(), extent)?;
-        }
-        Ok(keep_alive)
-    }
-
-    fn send_body(&mut self, payload: Payload, extent: Extent) -> io::Result<()> {
-        match payload.0 {
-            Kind::Owned(bytes) => self.send_bytes(&bytes),
-            Kind::Shared(bytes) => self.send_bytes(&bytes),
-            Kind::Reader(length, mut reader) => self.stream(extent, |out| {
-                let copied = out.copy(&mut *reader, length.unwrap_or(u64::MAX))?;
-                match length {
-                    Some(length) if copied < length => Err(io::ErrorKind::UnexpectedEof.into()),
-                    _ => Ok(()),
-                }
-            }),
-            Kind::Writer(write) => self.stream(extent, write),
-        }
-    }
-
-    fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut wire = self.wire();
-        if bytes.len() > COPY_LIMIT {
-            return wire.send(bytes);
-        }
-        wire.out.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    /// Has `write` write the body. After a failure or panic of `write`, the part so far is sent and
-    /// the connection ends.
-    fn stream(&mut self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
-        let mut out = BodyWriter::new(self.line, extent == Extent::Chunked);
-        let result =
-            contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other("the response's writer panicked")));
-        match result {
-            Ok(()) => out.finish(),
-            Err(error) => {
-                out.abandon()?;
-                self.wire().flush()?;
-                Err(error)
-            }
-        }
-    }
-
     /// Answers with an error, after which the connection ends.
     fn reject(&mut self, reject: Reject, is_head: bool) -> io::Result<()> {
         let response = (reject.status, reject.reason).into_response();
-        self.respond(response, is_head, Version::HTTP_11, false)?;
+        self.responder().respond(response, is_head, Version::HTTP_11, false)?;
         self.wire().flush()
     }
 

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode, Uri, Version};
+use http::{Extensions, Method, StatusCode, Uri, Version};
 use httparse::Status;
 
 use crate::config::Config;
@@ -70,6 +70,8 @@ pub(crate) struct Head {
     pub(crate) expects_continue: bool,
     /// Its memory is used again from request to request.
     pub(crate) headers: HeaderMap,
+    /// Those of the request that the handler gets; its memory, too, is used again.
+    pub(crate) extensions: Extensions,
 }
 
 impl Head {
@@ -89,12 +91,14 @@ impl Head {
             keep_alive: false,
             expects_continue: false,
             headers: HeaderMap::new(),
+            extensions: Extensions::new(),
         }
     }
 
     /// Leaves the head to the next request of this thread, if not too large.
     pub(crate) fn leave(mut self: Box<Self>) {
         self.headers.clear();
+        self.extensions.clear();
         if self.headers.capacity() <= MAX_SPARE {
             // One is enough: a head is taken for one request at a time, unless a handler waits.
             let _ = SPARE.try_with(|spare| spare.set(Some(self)));

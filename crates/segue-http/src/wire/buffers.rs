@@ -93,6 +93,11 @@ impl<T> Wire<T> {
 }
 
 impl Wire<dyn Transport> {
+    /// Has the transport make itself ready, within a time limit.
+    pub(crate) fn handshake(&mut self, limit: Duration) -> io::Result<()> {
+        segue_core::timeout(limit, || self.transport.handshake())
+    }
+
     /// The input that is not consumed.
     pub(crate) fn arrived(&self) -> &[u8] {
         &self.input[self.start..self.end]

@@ -1,11 +1,15 @@
 //! The demands of a connection on the stream below, and of a server on its listener. Implemented
-//! here for TCP and Unix sockets; by programs for TLS streams and tests.
+//! here for TCP and Unix sockets, in `tls` for TLS; by programs for tests.
+
+use std::any::Any;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::time::{Duration, Instant};
 
 use segue_io::net::Stream;
 use segue_io::net::protocol::Protocol;
-use std::io;
-use std::net::Shutdown;
-use std::time::{Duration, Instant};
+
+use crate::wire::facts::Connection;
 
 /// A byte stream in both directions, with time limits of its waits.
 ///
@@ -60,6 +64,29 @@ pub trait Transport: io::Read + io::Write {
     /// An error ends the connection without further ado.
     fn shutdown_write(&mut self) -> io::Result<()>;
 
+    /// Makes the stream ready: a stream of TLS agrees on its keys here. By default there is nothing
+    /// to do.
+    ///
+    /// The server calls this once, in the connection's own fiber and before the first read, within
+    /// [`Config::handshake_timeout`](crate::Config::handshake_timeout): so a slow client holds up
+    /// nobody else.
+    ///
+    /// # Cancellation
+    /// The time limit and a shutdown cancel this call. The connection then ends.
+    ///
+    /// # Errors
+    /// An error ends the connection.
+    fn handshake(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The facts that handlers find in the extensions of each request. The server asks once for a
+    /// connection, after the handshake. By default there are none, but whether the stream
+    /// [is secure](Self::is_secure).
+    fn connection(&self) -> Connection {
+        Connection::new().with_secure(self.is_secure())
+    }
+
     /// Whether the bytes are secured, as by TLS. By default they are not.
     ///
     /// A request for an `https` URI, in absolute form, is refused on a stream that is not.
@@ -86,6 +113,10 @@ impl<P: Protocol> Transport for Stream<P> {
     fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
+
+    fn connection(&self) -> Connection {
+        stated(network_addr(self.peer_addr()), network_addr(self.local_addr()))
+    }
 }
 
 /// For a connection served on a plain thread: on a fiber its waits block the worker, and nothing
@@ -102,12 +133,27 @@ impl Transport for std::net::TcpStream {
     fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
+
+    fn connection(&self) -> Connection {
+        stated(self.peer_addr().ok(), self.local_addr().ok())
+    }
+}
+
+/// The address, if the protocol is one of networks.
+fn network_addr<A: 'static>(addr: io::Result<A>) -> Option<SocketAddr> {
+    (&addr.ok()? as &dyn Any).downcast_ref().copied()
+}
+
+fn stated(peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Connection {
+    let facts = peer.into_iter().fold(Connection::new(), Connection::with_peer_addr);
+    local.into_iter().fold(facts, Connection::with_local_addr)
 }
 
 /// Where a server's connections come from.
 ///
 /// A listener that wraps another one is a few lines: accept, then wrap. A slow handshake does not
-/// belong into `accept`, where all other clients wait; put the handshake off to the first read.
+/// belong into `accept`, where all other clients wait: [`Transport::handshake`] has a time limit,
+/// and holds up its own connection alone.
 ///
 /// ```
 /// use std::io;

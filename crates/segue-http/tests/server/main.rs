@@ -5,6 +5,7 @@
 mod common;
 
 mod accepting;
+mod facts;
 mod limits;
 mod memory;
 mod pipelining;

@@ -1,0 +1,96 @@
+//! Writes the response to one request: its framing, its head and its body. Used by the connection
+//! loop.
+
+use std::cell::RefMut;
+use std::io;
+
+use http::{StatusCode, Version, header};
+use segue_core::unwind::contain;
+
+use crate::config::Config;
+use crate::message::encode::{self, BodyWriter, Extent, Framed};
+use crate::message::response::{Kind, Payload, Response};
+use crate::wire::buffers::{COPY_LIMIT, Wire};
+use crate::wire::line::Line;
+use crate::wire::transport::Transport;
+
+/// Writes responses to one connection.
+pub(super) struct Responder<'c> {
+    pub(super) line: &'c Line<dyn Transport>,
+    pub(super) config: &'c Config,
+}
+
+impl<'c> Responder<'c> {
+    fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
+        self.line.wire().expect("a connection outside of its handler can wait")
+    }
+
+    /// Writes a response. Returns whether the connection can be used again.
+    pub(super) fn respond(
+        &self,
+        response: Response,
+        is_head: bool,
+        version: Version,
+        keep_alive: bool,
+    ) -> io::Result<bool> {
+        let status = response.status();
+        let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
+        let given = response.headers().contains_key(header::CONTENT_LENGTH);
+        let extent = match response.body().length() {
+            _ if status == StatusCode::NO_CONTENT => Extent::Nothing,
+            _ if status == StatusCode::RESET_CONTENT => Extent::Length(0),
+            _ if status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
+            Some(0) if is_head && given => Extent::AsGiven,
+            Some(length) => Extent::Length(length),
+            None if version == Version::HTTP_11 => Extent::Chunked,
+            None => Extent::UntilClose,
+        };
+        let keep_alive = keep_alive && extent != Extent::UntilClose;
+        let framed = Framed { extent, version, keep_alive, send_date: self.config.send_date };
+        encode::head(&mut self.wire().out, status, response.headers(), &framed);
+        if !is_head && !bodiless {
+            self.send_body(response.into_body(), extent)?;
+        }
+        Ok(keep_alive)
+    }
+
+    fn send_body(&self, payload: Payload, extent: Extent) -> io::Result<()> {
+        match payload.0 {
+            Kind::Owned(bytes) => self.send_bytes(&bytes),
+            Kind::Shared(bytes) => self.send_bytes(&bytes),
+            Kind::Reader(length, mut reader) => self.stream(extent, |out| {
+                let copied = out.copy(&mut *reader, length.unwrap_or(u64::MAX))?;
+                match length {
+                    Some(length) if copied < length => Err(io::ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(()),
+                }
+            }),
+            Kind::Writer(write) => self.stream(extent, write),
+        }
+    }
+
+    fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut wire = self.wire();
+        if bytes.len() > COPY_LIMIT {
+            return wire.send(bytes);
+        }
+        wire.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Has `write` write the body. After a failure or panic of `write`, the part so far is sent and
+    /// the connection ends.
+    fn stream(&self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut out = BodyWriter::new(self.line, extent == Extent::Chunked);
+        let result =
+            contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other("the response's writer panicked")));
+        match result {
+            Ok(()) => out.finish(),
+            Err(error) => {
+                out.abandon()?;
+                self.wire().flush()?;
+                Err(error)
+            }
+        }
+    }
+}
