@@ -17,6 +17,7 @@
 //! counts are of nothing is compared, and the program ends with 3.
 
 mod clock;
+mod http;
 mod kept;
 mod paths;
 

@@ -3,6 +3,7 @@
 //! What is done once, such as to start a scheduler, falls out of the difference of two counts. All
 //! run with one worker, or none, so that nothing depends on who comes first.
 
+use crate::http;
 use segue::effect::{Effect, Handler, generator, perform, perform_result};
 use segue::stm::{TVar, atomically};
 use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
@@ -65,10 +66,15 @@ pub const ALL: &[Path] = &[
     path("answer", "an effect is performed, and answered at once", answer),
     path("handle", "a handler is installed, its computation returns", handle),
     path("discontinue", "a handler is installed, an effect performed and discontinued as a value", discontinue),
+    path("http_1", "an HTTP request with 1 header is read, handled and answered, without a socket", |n| {
+        http::requests(1, n)
+    }),
+    path("http_8", "the same, with 8 headers", |n| http::requests(8, n)),
+    path("http_30", "the same, with 30 headers", |n| http::requests(30, n)),
 ];
 
 /// Runs a function as a fiber of a scheduler with one worker.
-fn on_worker(main: impl FnOnce() + Send + 'static) {
+pub fn on_worker(main: impl FnOnce() + Send + 'static) {
     segue::sched::Runtime::new().workers(1).run(main).expect("a scheduler")
 }
 

@@ -9,7 +9,7 @@ use segue_core::unwind::contain;
 
 use crate::config::Config;
 use crate::message::encode::{self, BodyWriter, Extent, Framed};
-use crate::message::response::{Kind, Payload, Response};
+use crate::message::response::{Kind, Payload, Response, leave};
 use crate::wire::buffers::{COPY_LIMIT, Wire};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
@@ -48,8 +48,10 @@ impl<'c> Responder<'c> {
         let keep_alive = keep_alive && extent != Extent::UntilClose;
         let framed = Framed { extent, version, keep_alive, send_date: self.config.send_date };
         encode::head(&mut self.wire().out, status, response.headers(), &framed);
+        let (parts, payload) = response.into_parts();
+        leave(parts.headers);
         if !is_head && !bodiless {
-            self.send_body(response.into_body(), extent)?;
+            self.send_body(payload, extent)?;
         }
         Ok(keep_alive)
     }

@@ -185,7 +185,9 @@ impl<'c> Served<'c> {
     /// The facts of the connection, for the extensions of its requests.
     fn facts(&mut self) -> Connection {
         let wire = self.line;
-        self.facts.get_or_insert_with(|| wire.wire().map(|wire| wire.transport.connection()).unwrap_or_default()).clone()
+        self.facts
+            .get_or_insert_with(|| wire.wire().map(|wire| wire.transport.connection()).unwrap_or_default())
+            .clone()
     }
 
     /// Waits for the next request's head.

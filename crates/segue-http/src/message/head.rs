@@ -20,7 +20,7 @@ const ON_STACK: usize = 16;
 const MAX_TARGET: usize = u16::MAX as usize - 1;
 
 /// The most room of a header map that is kept, with its head, for the next request.
-const MAX_SPARE: usize = 32;
+const MAX_SPARE: usize = 192;
 
 thread_local! {
     /// A head that no connection of this thread uses, for whichever parses next.
@@ -68,6 +68,8 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
+    /// How many header lines it has: the next head of this thread most likely has as many.
+    pub(crate) lines: usize,
     /// Its memory is used again from request to request.
     pub(crate) headers: HeaderMap,
     /// Those of the request that the handler gets; its memory, too, is used again.
@@ -90,6 +92,7 @@ impl Head {
             framing: Framing::Length(0),
             keep_alive: false,
             expects_continue: false,
+            lines: 0,
             headers: HeaderMap::new(),
             extensions: Extensions::new(),
         }
@@ -115,6 +118,9 @@ pub(crate) fn parse(input: &[u8], config: &Config, head: &mut Head) -> Result<bo
         [] | [b'\r'] => return Ok(false),
         [b'\r' | b'\n', ..] => return Err(bad("an empty line where a request was expected")),
         _ => {}
+    }
+    if head.lines > ON_STACK && config.max_headers > ON_STACK {
+        return parse_long(input, config, head);
     }
     let mut slots = [const { MaybeUninit::uninit() }; ON_STACK];
     let allowed = config.max_headers.min(ON_STACK);
@@ -172,12 +178,16 @@ fn too_long(input: &[u8]) -> Reject {
     }
 }
 
-/// The second pass for a request with many headers, off the fiber's stack.
+/// For a request with many headers, off the fiber's stack.
 #[cold]
 fn parse_long(input: &[u8], config: &Config, head: &mut Head) -> Result<bool, Reject> {
-    let mut slots = vec![MaybeUninit::uninit(); config.max_headers];
+    let mut slots = Vec::with_capacity(config.max_headers);
     let mut request = httparse::Request::new(&mut []);
-    let parsed = request.parse_with_uninit_headers(input, &mut slots);
+    let allowed = &mut slots.spare_capacity_mut()[..config.max_headers];
+    let parsed = match request.parse_with_uninit_headers(input, allowed) {
+        Err(httparse::Error::Version) => return parse_version(input, config, head),
+        parsed => parsed,
+    };
     finish(input, parsed, &request, config, head)
 }
 
@@ -206,6 +216,7 @@ fn finish(
         return Err(bad("malformed request line"));
     };
     head.size = size;
+    head.lines = request.headers.len();
     head.method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
     head.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     // One copy, which the target and all values share.

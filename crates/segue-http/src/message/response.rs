@@ -1,11 +1,12 @@
 //! The results of handlers: a response with its payload, or a value that converts into one. Used by
 //! programs; the connection loop takes the payload apart.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 
 use crate::message::body::Body;
 use crate::message::body_error::BodyError;
@@ -197,12 +198,31 @@ pub trait IntoResponse {
     fn into_response(self) -> Response;
 }
 
+/// The most headers of a response whose map is kept.
+const MAX_SPARE: usize = 24;
+
+thread_local! {
+    /// The map of the last response, for the next one.
+    static SPARE: Cell<Option<HeaderMap>> = const { Cell::new(None) };
+}
+
+/// Leaves the memory of a response's headers to the next response of this thread.
+pub(crate) fn leave(mut headers: HeaderMap) {
+    headers.clear();
+    if (1..=MAX_SPARE).contains(&headers.capacity()) {
+        let _ = SPARE.try_with(|spare| spare.set(Some(headers)));
+    }
+}
+
 fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payload) -> Response {
     let mut response = http::Response::new(payload);
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
         let headers = response.headers_mut();
-        headers.reserve(1);
+        match SPARE.try_with(Cell::take).ok().flatten() {
+            Some(spare) => *headers = spare,
+            None => headers.reserve(1),
+        }
         headers.insert(header::CONTENT_TYPE, content_type.clone());
     }
     response
