@@ -1,8 +1,9 @@
 //! Decodes the framing of a chunked body, byte by byte, wherever its input is cut.
 //! Used by request bodies.
 //!
-//! Sizes are strictly hexadecimal, lines end strictly in CR LF. Chunk extensions are skipped; all
-//! of them together have a bound, so that framing cannot outweigh the data without end.
+//! Sizes are strictly hexadecimal, lines end strictly in CR LF. Chunk extensions are skipped,
+//! with regard to their quotes; all of them together have a bound, so that framing cannot outweigh
+//! the data without end.
 
 use http::HeaderMap;
 
@@ -21,6 +22,11 @@ enum Step {
     /// White space after a size; only an extension can follow.
     Space,
     Extension,
+    /// In an extension's quoted value, which no line end may cut: a proxy may take one for a part of
+    /// the value.
+    Quoted,
+    /// Behind a backslash in there.
+    Escaped,
     SizeFeed,
     Data,
     DataReturn,
@@ -104,7 +110,11 @@ impl Chunked {
             (Step::Size(1..) | Step::Extension, b'\r') => Step::SizeFeed,
             (Step::Size(1..) | Step::Space, b' ' | b'\t') => self.skip(Step::Space)?,
             (Step::Size(1..) | Step::Space, b';') => self.skip(Step::Extension)?,
+            (Step::Extension, b'"') => self.skip(Step::Quoted)?,
+            (Step::Quoted, b'"') => self.skip(Step::Extension)?,
+            (Step::Quoted, b'\\') => self.skip(Step::Escaped)?,
             (Step::Extension, b'\t' | b' '..=b'~' | 0x80..) => self.skip(Step::Extension)?,
+            (Step::Quoted | Step::Escaped, b'\t' | b' '..=b'~' | 0x80..) => self.skip(Step::Quoted)?,
             (Step::SizeFeed, b'\n') if self.size == 0 => Step::Trailers(0),
             (Step::SizeFeed, b'\n') => {
                 self.allowed = self.allowed.checked_sub(self.size).ok_or(BodyError::TooLarge)?;
