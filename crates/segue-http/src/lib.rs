@@ -24,6 +24,11 @@
 //! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a
 //!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, or a function that writes
 //!   to a [`BodyWriter`].
+//! * [`Router`] chooses a handler by path and method, and is served by a closure. [`Params`] has
+//!   the parameters of a path, the fields of a query, or those of a form. Middleware is a function
+//!   [around](Router::around) handlers.
+//! * [`Html`], [`Redirect`] and headers beside a response are further results of handlers; a
+//!   [`Refusal`] is an error with a status, for `?`.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //!
@@ -58,14 +63,18 @@
 mod config;
 mod connection;
 mod message;
+mod routes;
 mod server;
 mod wire;
 
 pub use crate::config::Config;
+pub use crate::message::answers::{Html, Redirect};
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;
+pub use crate::message::refusal::Refusal;
 pub use crate::message::response::{IntoResponse, Payload, Request, Response};
+pub use crate::routes::{Next, Params, Router};
 pub use crate::server::{Server, Shutdown};
 pub use crate::wire::facts::Connection;
 pub use crate::wire::transport::{Listener, Transport};

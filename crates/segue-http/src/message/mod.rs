@@ -1,10 +1,13 @@
 //! Requests and responses, their heads and bodies: how they are parsed, read and written.
 
+pub(crate) mod answers;
 mod authority;
 pub(crate) mod body;
 pub(crate) mod body_error;
 mod chunked;
+pub(crate) mod content;
 mod date;
 pub(crate) mod encode;
 pub(crate) mod head;
+pub(crate) mod refusal;
 pub(crate) mod response;

@@ -11,6 +11,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use crate::message::body::Body;
 use crate::message::body_error::BodyError;
 use crate::message::encode::BodyWriter;
+use crate::message::refusal::Refusal;
 
 /// A request: the `http` crate's, with a [`Body`] that reads from the connection.
 pub type Request<'c> = http::Request<Body<'c>>;
@@ -179,8 +180,13 @@ impl From<Bytes> for Payload {
 ///
 /// Text is sent as `text/plain; charset=utf-8` and bytes as `application/octet-stream`, both with
 /// status 200; a status has an empty body; of a `Result`, either side is sent. An [`io::Error`]
-/// that a request's body gave is sent as [`BodyError::status`], and any other error as 500 without
-/// its text. A full `http::Response` is sent unchanged.
+/// that a request's body gave is sent as [`BodyError::status`], one that is a [`Refusal`] with the
+/// status and the text of that, and any other error as 500 without its text. A full
+/// `http::Response` is sent unchanged.
+///
+/// A status, headers, or both may stand before a response, in a tuple: headers as an array of names
+/// and values, or as a [`HeaderMap`](http::HeaderMap). The first header of a name replaces those of
+/// the response.
 ///
 /// ```
 /// use http::StatusCode;
@@ -189,9 +195,47 @@ impl From<Bytes> for Payload {
 /// let server = Server::new(|request: &mut Request<'_>| match request.uri().path() {
 ///     "/" => "welcome".into_response(),
 ///     "/old" => http::Response::builder().status(301).header("location", "/").body("").into_response(),
+///     "/style" => ([("content-type", "text/css")], "p { color: teal }").into_response(),
 ///     _ => (StatusCode::NOT_FOUND, "there is nothing here").into_response(),
 /// });
 /// # let _ = server;
+/// ```
+///
+/// An error type of the program works with `?` once there is a response for it:
+///
+/// ```
+/// use segue_http::{IntoResponse, Params, Response, Router, http::StatusCode};
+/// use std::{fs, io};
+///
+/// enum Failure {
+///     NoSuchNote(u64),
+///     Io(io::Error),
+/// }
+///
+/// impl From<io::Error> for Failure {
+///     fn from(error: io::Error) -> Failure {
+///         Failure::Io(error)
+///     }
+/// }
+///
+/// impl IntoResponse for Failure {
+///     fn into_response(self) -> Response {
+///         match self {
+///             Failure::NoSuchNote(id) => (StatusCode::NOT_FOUND, format!("no note {id}")).into_response(),
+///             // As the library does: the mistakes of clients have their statuses.
+///             Failure::Io(error) => error.into_response(),
+///         }
+///     }
+/// }
+///
+/// let router = Router::new().get("/notes/{id}", |request| -> Result<String, Failure> {
+///     let id: u64 = Params::of(request).parse("id")?;
+///     if id > 1_000 {
+///         return Err(Failure::NoSuchNote(id));
+///     }
+///     Ok(fs::read_to_string(format!("notes/{id}"))?)
+/// });
+/// # let _ = router;
 /// ```
 pub trait IntoResponse {
     /// Converts into a response.
@@ -214,7 +258,7 @@ pub(crate) fn leave(mut headers: HeaderMap) {
     }
 }
 
-fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payload) -> Response {
+pub(super) fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payload) -> Response {
     let mut response = http::Response::new(payload);
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
@@ -281,10 +325,20 @@ impl IntoResponse for BodyError {
 
 impl IntoResponse for io::Error {
     fn into_response(self) -> Response {
-        match self.get_ref().and_then(|inner| inner.downcast_ref::<BodyError>()) {
-            Some(error) => error.into_response(),
+        let Some(inner) = self.get_ref() else { return internal_error() };
+        if let Some(error) = inner.downcast_ref::<BodyError>() {
+            return error.into_response();
+        }
+        match inner.downcast_ref::<Refusal>() {
+            Some(refusal) => refusal.clone().into_response(),
             None => internal_error(),
         }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        plain(self.status(), Some(&TEXT), self.to_string().into())
     }
 }
 
