@@ -28,7 +28,8 @@
 //!   the parameters of a path, the fields of a query, or those of a form. Middleware is a function
 //!   [around](Router::around) handlers.
 //! * [`Html`], [`Redirect`] and headers beside a response are further results of handlers; a
-//!   [`Refusal`] is an error with a status, for `?`.
+//!   [`Refusal`] is an error with a status, for `?`. With the feature `json`, `Json` reads requests
+//!   and is a response.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //!
@@ -72,6 +73,8 @@ pub use crate::message::answers::{Html, Redirect};
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;
+#[cfg(feature = "json")]
+pub use crate::message::json::Json;
 pub use crate::message::refusal::Refusal;
 pub use crate::message::response::{IntoResponse, Payload, Request, Response};
 pub use crate::routes::{Next, Params, Router};

@@ -9,5 +9,7 @@ pub(crate) mod content;
 mod date;
 pub(crate) mod encode;
 pub(crate) mod head;
+#[cfg(feature = "json")]
+pub(crate) mod json;
 pub(crate) mod refusal;
 pub(crate) mod response;

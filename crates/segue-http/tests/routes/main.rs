@@ -7,6 +7,8 @@ mod common;
 mod around;
 mod building;
 mod fields;
+#[cfg(feature = "json")]
+mod json;
 mod paths;
 mod results;
 
