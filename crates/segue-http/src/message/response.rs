@@ -188,6 +188,10 @@ impl From<Bytes> for Payload {
 /// and values, or as a [`HeaderMap`](http::HeaderMap). The first header of a name replaces those of
 /// the response.
 ///
+/// A function that takes the request and returns `impl IntoResponse` says `impl IntoResponse +
+/// use<>`, or `Response`: by the rules of the language the result borrows from the request
+/// otherwise.
+///
 /// ```
 /// use http::StatusCode;
 /// use segue_http::{IntoResponse, Request, Response, Server};

@@ -82,7 +82,7 @@ impl Params {
 
     /// Reads the body of a request, to its end, as the fields of a form.
     ///
-    /// This is `application/x-www-form-urlencoded`, what browsers send for a form without files.
+    /// This is `application/x-www-form-urlencoded`, as browsers send a form without files.
     /// The whole body is in memory meanwhile, of at most
     /// [`Config::max_body_bytes`](crate::Config::max_body_bytes).
     ///
