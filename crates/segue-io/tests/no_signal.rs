@@ -5,6 +5,7 @@
 mod common;
 
 use common::{BACKENDS, on_one_worker, pair};
+use segue_io::fs::File;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
 #[test]
@@ -23,6 +24,8 @@ fn a_write_to_nobody_raises_no_signal() {
             let slices = [IoSlice::new(b"x"), IoSlice::new(b"y")];
             assert_eq!(client.write_vectored(&slices).unwrap_err().kind(), ErrorKind::BrokenPipe);
             assert_eq!(client.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+            let file = File::open("Cargo.toml").unwrap();
+            assert_eq!(file.send_to(&client, 0, 10).unwrap_err().kind(), ErrorKind::BrokenPipe);
         });
     }
 }

@@ -158,7 +158,7 @@ impl File {
 
     /// Whether the file is read and written as those of a disk are, or in place.
     #[inline]
-    fn is_disk(&self) -> bool {
+    pub(super) fn is_disk(&self) -> bool {
         self.kind() == Kind::Disk || apart::in_place()
     }
 

@@ -27,6 +27,7 @@
 //! | --- | --- |
 //! | a read of up to 128 KiB that is in the page cache; metadata that the kernel has in memory; the opening of a file in memory | at once, on the worker. Of a directory's entries one in sixteen is looked up with care, and the next are taken to be in memory like that one; so are the directories after one that a thread has read without waiting |
 //! | other reads, writes, opens, metadata; names, `sync_all`, `set_len` | in the worker's io_uring, if there is one, and the kernel has an opcode |
+//! | a file that is [sent](File::send_to) to a socket | the bytes in memory: at once, without a copy; others by a thread for blocking calls, up to 128 KiB at a time. From elsewhere they are read, and written |
 //! | other directories, copies, permissions, times, links that are read; everything, without a ring | on a thread for [blocking calls](segue_core::blocking) |
 //!
 //! A call that depends on another party is never made on a worker, nor by the threads above:
@@ -85,6 +86,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod below;
 mod calls;
 mod copy;
 mod dir;
@@ -105,6 +107,7 @@ mod place;
 mod posix;
 #[cfg(not(linux))]
 use posix as system;
+mod sending;
 mod temporary;
 mod transfers;
 

@@ -8,10 +8,12 @@ use super::protocol::{Protocol, Tcp, Unix};
 use super::shared::Shared;
 use crate::driver::op::{Read, Write};
 use crate::driver::run::run;
+use crate::driver::socket::Socket;
 use crate::system::whole::{reads, writes};
 use segue_core::{Source, Waitable};
 use std::io;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A TCP connection.
 ///
@@ -78,6 +80,11 @@ pub struct Stream<P> {
 }
 
 impl<P: Protocol> Stream<P> {
+    /// The socket, for files that are sent.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.shared.0
+    }
+
     /// Copies bytes that have arrived into `buf` and leaves them to be read again, after waiting
     /// for a byte if there is none.
     ///

@@ -9,4 +9,5 @@ mod once;
 mod signals;
 
 pub use kind::Signal;
+pub(crate) use once::is_ignored;
 pub use signals::{Signals, ctrl_c};

@@ -154,13 +154,22 @@ fn install_gate(signal: Signal, gate: &'static Gate) -> io::Result<()> {
 }
 
 fn has_default_action(signal: Signal) -> io::Result<bool> {
+    Ok(action(signal)? == libc::SIG_DFL)
+}
+
+/// Whether the process ignores this signal: then a system call that raises the signal only fails.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    action(signal).is_ok_and(|action| action == libc::SIG_IGN)
+}
+
+fn action(signal: Signal) -> io::Result<libc::sighandler_t> {
     // SAFETY: an action of zeros is valid, and the call overwrites this one.
     let mut now: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: without a new action the call only writes the present one.
     if unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &mut now) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(now.sa_sigaction == libc::SIG_DFL)
+    Ok(now.sa_sigaction)
 }
 
 /// Has the effect on this process of a signal that nobody handles. In a handler.

@@ -18,15 +18,29 @@ pub(super) struct Open<'a> {
     name: &'a CStr,
     flags: OFlags,
     mode: Mode,
+    resolve: ResolveFlags,
     how: OpenHow,
 }
+
+/// The way of a path that stays below its directory.
+pub(super) const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 impl<'a> Open<'a> {
     pub(super) fn new(within: BorrowedFd<'a>, name: &'a CStr, flags: OFlags, mode: Mode) -> Self {
         let creates = flags.intersects(OFlags::CREATE | OFlags::TMPFILE.difference(OFlags::DIRECTORY));
         let mode = if creates { mode } else { Mode::empty() };
+        Self::resolved(within, name, flags, mode, ResolveFlags::NO_XDEV)
+    }
+
+    /// Opens a file below a directory of a disk, likewise; a path that leads out is refused with
+    /// `XDEV`, too.
+    pub(super) fn below(within: BorrowedFd<'a>, path: &'a CStr, flags: OFlags) -> Self {
+        Self::resolved(within, path, flags, Mode::empty(), BELOW | ResolveFlags::NO_XDEV)
+    }
+
+    fn resolved(within: BorrowedFd<'a>, name: &'a CStr, flags: OFlags, mode: Mode, resolve: ResolveFlags) -> Self {
         let how = OpenHow::new().flags(flags.bits().into()).mode(mode.bits().into());
-        Self { within, name, flags, mode, how: how.resolve(ResolveFlags::NO_XDEV.bits()) }
+        Self { within, name, flags, mode, resolve, how: how.resolve(resolve.bits()) }
     }
 }
 
@@ -37,7 +51,7 @@ impl Call for Open<'_> {
     flies!(|open| Some(Request::open(open.within, open.name, &open.how)), |_open, answer| answer.opened().0);
 
     fn perform(&mut self) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat2(self.within, self.name, self.flags, self.mode, ResolveFlags::NO_XDEV)
+        rustix::fs::openat2(self.within, self.name, self.flags, self.mode, self.resolve)
     }
 }
 

@@ -20,6 +20,7 @@
 
 #![allow(unsafe_code)] // The kernel writes a thread's usage through a pointer.
 
+use super::calls::BELOW;
 use super::local::{ASKED, Home, ONE_MOUNT, home};
 use crate::fs::kind::Kind;
 use crate::fs::place::Place;
@@ -146,6 +147,12 @@ pub(in crate::fs) fn open_now(path: &CStr, flags: OFlags) -> Option<io::Result<O
         return None;
     }
     Some(cached(CWD, path, flags, ResolveFlags::empty())?.map_err(Into::into))
+}
+
+/// Opens a file below a directory of a disk by the kernel's memory.
+pub(super) fn open_below_now(directory: BorrowedFd<'_>, path: &CStr, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    let opened = cached(directory, path, flags, BELOW | ResolveFlags::NO_XDEV)?;
+    Some(opened.map_err(Into::into))
 }
 
 /// Whether the way to this path begins on the mount of a disk.

@@ -10,6 +10,7 @@ mod in_memory;
 mod listing;
 mod local;
 pub(super) mod opening;
+mod sending;
 mod stat;
 
 use super::kind::Kind;
@@ -17,6 +18,7 @@ pub(super) use call::{Call, flies, run};
 pub(super) use course::Course;
 pub(super) use in_memory::{OFFSETS, is_named_on_disk, is_on_disk, kind_of, look_up, noting_sleep, open_now, stat_now};
 pub(super) use listing::{Listing, open_and};
+pub(super) use sending::send;
 use rustix::fs::{copy_file_range, fdatasync, fsync};
 pub(super) use stat::{Stat, birth, each_field, mode, stat, stat_in, stat_link_at, stat_link_in};
 use std::ffi::CStr;

@@ -19,12 +19,13 @@
 //! such an open needs no thread, and can be cancelled.
 
 use super::call::{Call, run};
-use super::calls::Open;
-use super::in_memory::{SMALL, directory_of, kind, known, open_now, read_now};
+use super::calls::{BELOW, Open};
+use super::in_memory::{SMALL, directory_of, kind, known, open_below_now, open_now, read_now};
 use super::local::Home;
 use crate::apart::{self, Patience};
 use crate::descriptor::bytes::Descriptor;
 use crate::descriptor::ops::Manner;
+use crate::fs::below::{FLAGS, step_by_step};
 use crate::fs::calls::Plain;
 use crate::fs::elsewhere::{stat, stat_at};
 use crate::fs::file::File;
@@ -32,13 +33,14 @@ use crate::fs::kind::Kind;
 use crate::system::pauses::Pauses;
 use crate::system::sys::{poll_now, says};
 use rustix::event::PollFlags;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, openat2};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use segue_core::WaitsFor;
 use std::ffi::CStr;
 use std::io::{self, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long another party is waited for at most before the open is tried again.
@@ -103,6 +105,46 @@ fn open_anywhere(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> 
     }
     let path = path.to_owned();
     apart::run(Open::WAITS_FOR, Patience::Server, move || rustix::fs::open(&*path, flags, mode))
+}
+
+/// How often an open below is tried while others rename directories on the way.
+const TRIES: usize = 16;
+
+/// Opens a file below a directory, without waiting for the other end of a pipe.
+#[track_caller]
+pub(in crate::fs) fn open_below(directory: &File, path: &CStr) -> io::Result<File> {
+    if apart::in_place() {
+        return run(Plain(|| below(directory.borrowed(), path))).map(File::alone);
+    }
+    segue_core::admit()?;
+    if directory.kind() == Kind::Disk {
+        // One that leads to another mount is refused here as one that leads out, and goes on below.
+        let is_refusal = |error| says(error, &[Errno::XDEV, Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::AGAIN]);
+        let now = || open_below_now(directory.borrowed(), path, FLAGS);
+        match if segue_core::in_fiber() { now() } else { None } {
+            Some(Err(error)) if is_refusal(&error) => {}
+            Some(opened) => return opened.map(File::alone),
+            None => match run(Open::below(directory.borrowed(), path, FLAGS)) {
+                Err(error) if is_refusal(&error) => {}
+                opened => return opened.map(File::alone),
+            },
+        }
+    }
+    let (directory, path) = (Arc::clone(directory.handle()), path.to_owned());
+    let open = move || below(directory.as_fd(), &path);
+    apart::run(Open::WAITS_FOR, Patience::Server, open).map(File::alone)
+}
+
+/// Opens a file below a directory. For a thread that may block.
+fn below(directory: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<OwnedFd> {
+    for _ in 0..TRIES {
+        match openat2(directory, path, FLAGS, Mode::empty(), BELOW) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::NOSYS | Errno::PERM) => return step_by_step(directory, path.to_bytes()),
+            opened => return opened,
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 fn is_pipe(fd: BorrowedFd<'_>) -> bool {

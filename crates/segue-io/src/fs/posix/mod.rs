@@ -26,7 +26,7 @@ pub(super) use call::{Call, flies, run};
 pub(super) use course::Course;
 pub(super) use listing::Listing;
 pub(super) use nothing::{
-    is_named_on_disk, is_on_disk, look_up, noting_sleep, open_and, open_now, stat_link_at, stat_link_in, stat_now,
+    is_named_on_disk, is_on_disk, look_up, noting_sleep, open_and, open_now, send, stat_link_at, stat_link_in, stat_now,
 };
 use rustix::io::{Errno, retry_on_intr};
 pub(super) use stat::{Stat, birth, each_field, kind_of, mode, stat, stat_in};

@@ -4,10 +4,13 @@
 //! Used by everything in `fs` before such a call.
 
 use super::stat::Stat;
+use crate::driver::socket::Socket;
 use rustix::fs::OFlags;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The thing of that name, if the name is in memory.
 pub(in crate::fs) fn look_up(_within: BorrowedFd<'_>, _path: &CStr, _flags: OFlags) -> Option<io::Result<OwnedFd>> {
@@ -51,6 +54,17 @@ pub(in crate::fs) fn is_on_disk(_path: &CStr, _flags: OFlags) -> bool {
 /// Whether the directory of a path is in memory, on a disk.
 pub(in crate::fs) fn is_named_on_disk(_path: &CStr) -> bool {
     false
+}
+
+/// Sends some bytes of a file to a socket: the kernel is not asked to do that.
+pub(in crate::fs) fn send(
+    _file: BorrowedFd<'_>,
+    _socket: &Arc<Socket>,
+    _from: u64,
+    _count: u64,
+    _timeout: Option<Duration>,
+) -> Option<io::Result<usize>> {
+    None
 }
 
 /// Makes a call that may block, and says whether the thread has slept meanwhile, as far as anybody

@@ -8,6 +8,7 @@
 use super::call::run;
 use super::stat::kind;
 use crate::apart::{self, Patience};
+use crate::fs::below::step_by_step;
 use crate::fs::calls::Plain;
 use crate::fs::file::File;
 use crate::system::pauses::Pauses;
@@ -18,6 +19,7 @@ use segue_core::WaitsFor;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long another party is waited for at most before the open is tried again.
@@ -62,6 +64,17 @@ fn open_in_place(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> 
             _ => pauses.wait(None, WaitsFor::new("the other end of a pipe"))?,
         }
     }
+}
+
+/// Opens a file below a directory, without waiting for the other end of a pipe.
+#[track_caller]
+pub(in crate::fs) fn open_below(directory: &File, path: &CStr) -> io::Result<File> {
+    if apart::in_place() {
+        return run(Plain(|| step_by_step(directory.borrowed(), path.to_bytes()))).map(File::alone);
+    }
+    let (directory, path) = (Arc::clone(directory.handle()), path.to_owned());
+    let open = move || step_by_step(directory.as_fd(), path.to_bytes());
+    apart::run("a file to be opened", Patience::Server, open).map(File::alone)
 }
 
 fn is_pipe(fd: BorrowedFd<'_>) -> io::Result<bool> {
