@@ -30,6 +30,8 @@
 //! * [`Html`], [`Redirect`] and headers beside a response are further results of handlers; a
 //!   [`Refusal`] is an error with a status, for `?`. With the feature `json`, `Json` reads requests
 //!   and is a response.
+//! * [`Files`] answers with the files of a directory, and [`FileResponse`] with one file: ranges,
+//!   conditions, and no copies where the kernel sends files.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //!
@@ -63,12 +65,14 @@
 
 mod config;
 mod connection;
+mod files;
 mod message;
 mod routes;
 mod server;
 mod wire;
 
 pub use crate::config::Config;
+pub use crate::files::{FileResponse, Files};
 pub use crate::message::answers::{Html, Redirect};
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;

@@ -68,6 +68,10 @@ impl<'c> Responder<'c> {
                 }
             }),
             Kind::Writer(write) => self.stream(extent, write),
+            Kind::File(body) => {
+                let mut wire = self.wire();
+                body.send(&mut wire).or_else(|error| wire.flush().and(Err(error)))
+            }
         }
     }
 

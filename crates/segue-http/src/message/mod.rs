@@ -8,6 +8,7 @@ mod chunked;
 pub(crate) mod content;
 mod date;
 pub(crate) mod encode;
+pub(crate) mod file_body;
 pub(crate) mod head;
 #[cfg(feature = "json")]
 pub(crate) mod json;

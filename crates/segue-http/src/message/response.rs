@@ -3,14 +3,17 @@
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::ops::Range;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
+use segue_io::fs::File;
 
 use crate::message::body::Body;
 use crate::message::body_error::BodyError;
 use crate::message::encode::BodyWriter;
+use crate::message::file_body::FileBody;
 use crate::message::refusal::Refusal;
 
 /// A request: the `http` crate's, with a [`Body`] that reads from the connection.
@@ -26,6 +29,7 @@ pub(crate) enum Kind {
     Shared(Bytes),
     Reader(Option<u64>, Box<dyn Read>),
     Writer(WriteBody),
+    File(Box<FileBody>),
 }
 
 /// The body of a response: bytes, a reader, or a function that writes.
@@ -116,6 +120,37 @@ impl Payload {
         Payload(Kind::Writer(Box::new(write)))
     }
 
+    /// The bytes of a file in a range, with a `Content-Length`.
+    ///
+    /// On Linux a long range goes from the page cache to the client's socket without a copy, where
+    /// the [transport](crate::Transport::send_file) can do that; else the file is read, 64 KiB at
+    /// a time. The file needs offsets: a pipe has none.
+    ///
+    /// A file that ends before the range does, or a read that fails, ends the connection, and the
+    /// client finds the body cut short. Bytes behind the range are not sent, whatever is appended
+    /// meanwhile. Nothing makes the bytes those of one moment: a file that is to be replaced is
+    /// renamed over, and not written over.
+    ///
+    /// [`FileResponse`](crate::FileResponse) has the headers that belong to a file, and answers
+    /// requests for parts.
+    ///
+    /// ```
+    /// use segue_http::{Payload, Response, Server};
+    /// use segue_io::fs::File;
+    /// use std::io;
+    ///
+    /// let server = Server::new(|_| -> io::Result<_> {
+    ///     let file = File::open("movie.mp4")?;
+    ///     let length = file.metadata()?.len();
+    ///     Ok(Response::new(Payload::file(file, 0..length)))
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn file(file: File, range: Range<u64>) -> Payload {
+        Payload(Kind::File(Box::new(FileBody::new(file, range))))
+    }
+
     /// The length in bytes, where known before sending.
     ///
     /// ```
@@ -128,6 +163,7 @@ impl Payload {
             Kind::Shared(bytes) => Some(bytes.len() as u64),
             Kind::Reader(length, _) => *length,
             Kind::Writer(_) => None,
+            Kind::File(body) => Some(body.length()),
         }
     }
 }

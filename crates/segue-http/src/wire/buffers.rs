@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::wire::transport::Transport;
 
@@ -47,6 +47,15 @@ fn keep(buffers: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
     if (SMALL..=SPARE_SIZE).contains(&buffer.capacity()) && buffers.len() < SPARE {
         buffers.push(buffer);
     }
+}
+
+/// The time that a client has for the next stretch of what is sent.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// None before the client has taken anything.
+    deadline: Option<Instant>,
+    /// Since the deadline was set.
+    taken: usize,
 }
 
 /// The stream and its buffers. `T` is last so that `Wire<T>` coerces to `Wire<dyn Transport>`.
@@ -229,10 +238,10 @@ impl Wire<dyn Transport> {
         }
         self.finished = 0;
         let mut out = std::mem::take(&mut self.out);
-        let result = self.send_pair(&out, bytes);
+        let result = self.send_pair(&out, bytes, &mut Pace::default());
         out.clear();
         self.out = out;
-        result
+        result.map(drop)
     }
 
     /// Sends the responses that are finished, and keeps the rest.
@@ -244,7 +253,7 @@ impl Wire<dyn Transport> {
         let mut out = std::mem::replace(&mut self.out, behind);
         self.open = self.open.map(|at| at - self.finished);
         self.finished = 0;
-        self.failed = self.send_pair(&out, &[]).err();
+        self.failed = self.send_pair(&out, &[], &mut Pace::default()).err();
         out.clear();
         out.append(&mut self.out);
         self.out = out;
@@ -257,7 +266,48 @@ impl Wire<dyn Transport> {
         self.failed.replace(kind.into()).unwrap_or_else(|| kind.into())
     }
 
-    fn send_pair(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
+    /// As [`send`](Self::send), for a part of what is sent at this pace.
+    pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<()> {
+        if self.failed.is_some() {
+            return Err(self.failure());
+        }
+        if self.out.is_empty() && bytes.is_empty() {
+            return Ok(());
+        }
+        self.finished = 0;
+        let mut out = std::mem::take(&mut self.out);
+        let result = self.send_pair(&out, bytes, pace);
+        out.clear();
+        self.out = out;
+        let count = result?;
+        self.took(pace, count)
+    }
+
+    /// Limits the next write to the time that this pace leaves.
+    pub(super) fn limit_write(&mut self, pace: &Pace) -> io::Result<()> {
+        let time = match pace.deadline {
+            None => self.write_timeout,
+            Some(deadline) => deadline.saturating_duration_since(self.transport.now()),
+        };
+        let Self { write_limit, transport, .. } = self;
+        // Also when the time is over: the bytes taken by now count.
+        limit(time.max(AT_ONCE), write_limit, |limit| transport.set_write_timeout(limit))
+    }
+
+    /// The client has taken so many bytes, and is to take more.
+    pub(super) fn took(&mut self, pace: &mut Pace, count: usize) -> io::Result<()> {
+        pace.taken += count;
+        let now = self.transport.now();
+        if pace.deadline.is_none() || pace.taken >= PACE {
+            *pace = Pace { deadline: now.checked_add(self.write_timeout), taken: 0 };
+        } else if pace.deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// Sends both. Returns the length of the last write, which the pace has not counted.
+    fn send_pair(&mut self, first: &[u8], second: &[u8], pace: &mut Pace) -> io::Result<usize> {
         let mut slices = [IoSlice::new(first), IoSlice::new(second)];
         // One slice is sent by a simpler call.
         let mut left = match (first, second) {
@@ -265,15 +315,8 @@ impl Wire<dyn Transport> {
             ([], _) => &mut slices[1..],
             _ => &mut slices[..],
         };
-        let mut deadline = None;
-        let mut pace = 0;
         loop {
-            let time = match deadline {
-                None => self.write_timeout,
-                Some(deadline) => std::time::Instant::saturating_duration_since(&deadline, self.transport.now()),
-            };
-            // Also when the time is over: the bytes taken by now count.
-            limit(time.max(AT_ONCE), &mut self.write_limit, |limit| self.transport.set_write_timeout(limit))?;
+            self.limit_write(pace)?;
             let count = match left {
                 [one] => retry(|| self.transport.write(one))?,
                 _ => retry(|| self.transport.write_vectored(left))?,
@@ -283,16 +326,9 @@ impl Wire<dyn Transport> {
             }
             IoSlice::advance_slices(&mut left, count);
             if left.is_empty() {
-                return Ok(());
+                return Ok(count);
             }
-            pace += count;
-            let now = self.transport.now();
-            if deadline.is_none() || pace >= PACE {
-                deadline = now.checked_add(self.write_timeout);
-                pace = 0;
-            } else if deadline.is_some_and(|deadline| deadline <= now) {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
+            self.took(pace, count)?;
         }
     }
 }
@@ -314,7 +350,7 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
-fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -3,4 +3,5 @@
 pub(crate) mod buffers;
 pub(crate) mod facts;
 pub(crate) mod line;
+mod sending;
 pub(crate) mod transport;

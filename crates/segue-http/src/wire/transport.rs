@@ -6,6 +6,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
+use segue_io::fs::File;
 use segue_io::net::Stream;
 use segue_io::net::protocol::Protocol;
 
@@ -80,6 +81,25 @@ pub trait Transport: io::Read + io::Write {
         Ok(())
     }
 
+    /// Sends bytes of a file from an offset on, at most `count`, without a copy in the program, and
+    /// returns how many the client's stream took, as a write does: at least one, unless the file
+    /// ends at the offset.
+    ///
+    /// The server calls this behind all output so far, within the limit for a write, for bodies
+    /// that are [files](crate::Payload::file) of over 16 KiB. By default this is not supported:
+    /// then the server reads the file and writes.
+    ///
+    /// # Cancellation
+    /// *No effect*. A call that has sent some bytes returns how many.
+    ///
+    /// # Errors
+    /// [`Unsupported`](io::ErrorKind::Unsupported) has the server send the rest by writes; any
+    /// other error ends the connection.
+    fn send_file(&mut self, file: &File, offset: u64, count: u64) -> io::Result<u64> {
+        let _ = (file, offset, count);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The facts that handlers find in the extensions of each request. The server asks once for a
     /// connection, after the handshake. By default there are none, but whether the stream
     /// [is secure](Self::is_secure).
@@ -112,6 +132,10 @@ impl<P: Protocol> Transport for Stream<P> {
 
     fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
+    }
+
+    fn send_file(&mut self, file: &File, offset: u64, count: u64) -> io::Result<u64> {
+        file.send_to(self, offset, count)
     }
 
     fn connection(&self) -> Connection {

@@ -15,8 +15,7 @@ use std::path::Path;
 
 /// How a file below is opened: for reading, without waiting for the other end of a pipe, and not
 /// as the terminal of this process.
-pub(super) const FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+pub(super) const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// How a directory on the way is opened.
 const STEP: OFlags = FLAGS.union(OFlags::DIRECTORY);
