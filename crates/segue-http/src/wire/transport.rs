@@ -7,6 +7,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use segue_io::fs::File;
+use segue_core::{LocalBoxSource, Waitable};
 use segue_io::net::Stream;
 use segue_io::net::protocol::Protocol;
 
@@ -114,6 +115,34 @@ pub trait Transport: io::Read + io::Write {
         false
     }
 
+    /// Ready when a read would not wait, or the client has ended its direction: for a fiber that
+    /// chooses between its client and something else. `None`, the default, of a stream that has no
+    /// such source.
+    ///
+    /// A stream that has bytes of its own in store, as one of TLS has, is ready as long as there are
+    /// some. Its source may be ready although no byte comes of that, as when a part of a record has
+    /// arrived: a reader that must not wait sets a short [limit](Self::set_read_timeout). A source
+    /// that was made before a read or write is dropped before that.
+    ///
+    /// # Cancellation
+    /// The wait has *no effect*: nothing is read.
+    ///
+    /// # Errors
+    /// The wait yields the error that a read would find, if the stream can't be asked.
+    ///
+    /// ```
+    /// use segue_http::Transport;
+    /// use std::io::Write;
+    ///
+    /// let (mut here, there) = segue_io::net::UnixStream::pair()?;
+    /// here.write_all(b"x")?;
+    /// Transport::readable_source(&there).expect("a socket has one").wait()??;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn readable_source(&self) -> Option<Waitable<LocalBoxSource<'_, io::Result<()>>>> {
+        None
+    }
+
     /// The time by which this stream's limits are counted: the clock of the caller's scheduler, if
     /// there is no other.
     fn now(&self) -> Instant {
@@ -140,6 +169,10 @@ impl<P: Protocol> Transport for Stream<P> {
 
     fn connection(&self) -> Connection {
         stated(network_addr(self.peer_addr()), network_addr(self.local_addr()))
+    }
+
+    fn readable_source(&self) -> Option<Waitable<LocalBoxSource<'_, io::Result<()>>>> {
+        Some(Stream::readable_source(self).boxed_local())
     }
 }
 
