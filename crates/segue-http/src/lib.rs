@@ -45,8 +45,7 @@
 //! error response, after which the connection ends, are: lines that end in a bare LF, folded
 //! headers, white space before a colon, a missing, second or malformed `Host`, more than one
 //! `Content-Length` or one that is not plain digits, `Content-Length` together with
-//! `Transfer-Encoding`, and any encoding but `chunked`. Tunnels (CONNECT) and protocol upgrades are
-//! not offered.
+//! `Transfer-Encoding`, and any encoding but `chunked`. Tunnels (CONNECT) are not offered.
 //!
 //! The page `docs/evidence/http.md` of the repository counts its answers to several hundred
 //! requests, by the RFCs' words.
@@ -77,10 +76,12 @@ pub use crate::message::answers::{Html, Redirect};
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;
+pub use crate::message::events::{Event, Events, event_stream};
 #[cfg(feature = "json")]
 pub use crate::message::json::Json;
 pub use crate::message::refusal::Refusal;
 pub use crate::message::response::{IntoResponse, Payload, Request, Response};
+pub use crate::message::upgrade::Upgraded;
 pub use crate::routes::{Next, Params, Router};
 pub use crate::server::{Server, Shutdown};
 pub use crate::wire::facts::Connection;

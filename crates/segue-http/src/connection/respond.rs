@@ -10,6 +10,7 @@ use segue_core::unwind::contain;
 use crate::config::Config;
 use crate::message::encode::{self, BodyWriter, Extent, Framed};
 use crate::message::response::{Kind, Payload, Response, leave};
+use crate::message::upgrade::Upgraded;
 use crate::wire::buffers::{COPY_LIMIT, Wire};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
@@ -56,6 +57,27 @@ impl<'c> Responder<'c> {
         Ok(keep_alive)
     }
 
+    /// Sends the head of a response that upgrades the connection, and has the response's function
+    /// talk. An error of the function is returned inside: then the client may still read.
+    #[cold]
+    #[inline(never)] // Its caller is to need little of the stack.
+    pub(super) fn switch(&self, mut response: Response) -> io::Result<io::Result<()>> {
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let framed = Framed {
+            extent: Extent::Upgrade,
+            version: Version::HTTP_11,
+            keep_alive: true,
+            send_date: self.config.send_date,
+        };
+        let mut wire = self.wire();
+        encode::head(&mut wire.out, response.status(), response.headers(), &framed);
+        wire.flush()?;
+        let Kind::Upgrade(talk) = response.into_body().0 else { return Ok(Ok(())) };
+        let stream = Upgraded::new(wire);
+        let talked = contain(|| talk(stream));
+        Ok(talked.unwrap_or_else(|| Err(io::Error::other("the function of an upgrade panicked"))))
+    }
+
     fn send_body(&self, payload: Payload, extent: Extent) -> io::Result<()> {
         match payload.0 {
             Kind::Owned(bytes) => self.send_bytes(&bytes),
@@ -72,6 +94,8 @@ impl<'c> Responder<'c> {
                 let mut wire = self.wire();
                 body.send(&mut wire).or_else(|error| wire.flush().and(Err(error)))
             }
+            // Not sent by `respond`.
+            Kind::Upgrade(_) => Ok(()),
         }
     }
 

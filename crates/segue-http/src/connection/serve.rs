@@ -88,7 +88,7 @@ pub(crate) fn run<T: Transport + 'static>(
         }
     }
     connection.linger();
-    Ok(())
+    connection.failed.map_or(Ok(()), Err)
 }
 
 enum Next {
@@ -109,6 +109,8 @@ struct Served<'c> {
     /// There will be no other one: the gate needs the place.
     last: bool,
     look: Look,
+    /// The error of the protocol that has followed an upgrade.
+    failed: Option<io::Error>,
 }
 
 /// How much of the next head has been looked at. Parsing again only when it may help keeps the work
@@ -124,7 +126,7 @@ struct Look {
 
 impl<'c> Served<'c> {
     fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Served<'c> {
-        Served { line, shared, place, facts: None, used: false, last: false, look: Look::default() }
+        Served { line, shared, place, facts: None, used: false, last: false, look: Look::default(), failed: None }
     }
 
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
@@ -357,6 +359,9 @@ impl<'c> Served<'c> {
         }
         let (mut state, version) = (State::new(&head, self.shared.config), head.version);
         let (response, keep_alive) = self.handle(&mut head, &mut state);
+        if response.body().is_upgrade() {
+            return self.upgrade(head, &mut state, response);
+        }
         head.leave();
         let keep_alive = keep_alive
             && !is_finishing()
@@ -381,6 +386,38 @@ impl<'c> Served<'c> {
         Ok(false)
     }
 
+    /// Has the function of a response talk over the connection, which ends afterwards: see
+    /// [`Payload::upgrade`](crate::Payload::upgrade).
+    #[cold]
+    #[inline(never)] // Its caller is to need little of the stack.
+    fn upgrade(&mut self, head: Box<Head>, state: &mut State, mut response: Response) -> io::Result<bool> {
+        let asks = head.version == Version::HTTP_11 && says(&head.headers, b"upgrade");
+        let is_head = head.method == Method::HEAD;
+        head.leave();
+        let protocol = response.headers_mut().remove(header::UPGRADE);
+        let mut refusal = match &protocol {
+            None => internal_error(),
+            Some(_) if !asks => StatusCode::UPGRADE_REQUIRED.into_response(),
+            Some(_) if self.discard_body(state) => {
+                response.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
+                self.failed = self.responder().switch(response)?.err();
+                return Ok(false);
+            }
+            Some(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        };
+        refusal.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
+        self.responder().respond(refusal, is_head, Version::HTTP_11, false)?;
+        self.wire().flush()?;
+        Ok(false)
+    }
+
+    /// Discards the rest of a request's body, if little. Answers whether the body has ended.
+    fn discard_body(&self, state: &mut State) -> bool {
+        let mut wire = self.wire();
+        state.is_complete()
+            || state.discard_arrived(&mut wire, MAX_DISCARD) && state.discard(&mut wire, MAX_DISCARD).is_ok()
+    }
+
     /// Calls the handler, and answers in place of a handler that panics. Returns also whether
     /// another request may follow, as far as request and handler say.
     fn handle(&mut self, head: &mut Head, state: &mut State) -> (Response, bool) {
@@ -400,7 +437,9 @@ impl<'c> Served<'c> {
         };
         match handled {
             // An informational response is not one that ends an exchange.
-            Some(response) if !response.status().is_informational() => (response, head.keep_alive),
+            Some(response) if !response.status().is_informational() || response.body().is_upgrade() => {
+                (response, head.keep_alive)
+            }
             handled => (fault(handled.is_none(), state), handled.is_some() && head.keep_alive),
         }
     }
@@ -475,5 +514,10 @@ fn has_end(bytes: &[u8]) -> bool {
 }
 
 fn says_close(headers: &HeaderMap) -> bool {
-    headers.get_all(header::CONNECTION).iter().any(|value| head::has_token(value.as_bytes(), b"close"))
+    says(headers, b"close")
+}
+
+/// Whether `Connection` has this token.
+fn says(headers: &HeaderMap, token: &[u8]) -> bool {
+    headers.get_all(header::CONNECTION).iter().any(|value| head::has_token(value.as_bytes(), token))
 }

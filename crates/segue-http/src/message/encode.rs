@@ -22,6 +22,8 @@ pub(crate) enum Extent {
     AsGiven,
     Chunked,
     UntilClose,
+    /// No body: the connection goes on in another protocol.
+    Upgrade,
 }
 
 /// The connection's additions to a handler's headers.
@@ -66,9 +68,11 @@ pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, f
             out.extend_from_slice(b"\r\n");
         }
         Extent::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Extent::Nothing | Extent::AsGiven | Extent::UntilClose => {}
+        Extent::Nothing | Extent::AsGiven | Extent::UntilClose | Extent::Upgrade => {}
     }
-    if !framed.keep_alive {
+    if framed.extent == Extent::Upgrade {
+        out.extend_from_slice(b"connection: upgrade\r\n");
+    } else if !framed.keep_alive {
         out.extend_from_slice(b"connection: close\r\n");
     } else if framed.version == Version::HTTP_10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
@@ -144,6 +148,17 @@ impl<'c> BodyWriter<'c> {
             }
         }
         Ok(copied)
+    }
+
+    /// Another writer of the same body.
+    pub(crate) fn again(&mut self) -> BodyWriter<'c> {
+        BodyWriter { line: self.line, chunked: self.chunked }
+    }
+
+    /// Leaves the connection's buffers to others, if there is nothing in them.
+    pub(crate) fn rest(&mut self) -> io::Result<()> {
+        self.line.wire()?.rest();
+        Ok(())
     }
 
     /// Ends the body.

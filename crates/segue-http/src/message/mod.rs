@@ -8,9 +8,12 @@ mod chunked;
 pub(crate) mod content;
 mod date;
 pub(crate) mod encode;
+pub(crate) mod events;
 pub(crate) mod file_body;
 pub(crate) mod head;
+pub(crate) mod idle;
 #[cfg(feature = "json")]
 pub(crate) mod json;
 pub(crate) mod refusal;
 pub(crate) mod response;
+pub(crate) mod upgrade;

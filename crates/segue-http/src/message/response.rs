@@ -15,6 +15,7 @@ use crate::message::body_error::BodyError;
 use crate::message::encode::BodyWriter;
 use crate::message::file_body::FileBody;
 use crate::message::refusal::Refusal;
+use crate::message::upgrade::Upgraded;
 
 /// A request: the `http` crate's, with a [`Body`] that reads from the connection.
 pub type Request<'c> = http::Request<Body<'c>>;
@@ -24,12 +25,15 @@ pub type Response = http::Response<Payload>;
 
 type WriteBody = Box<dyn FnOnce(&mut BodyWriter<'_>) -> io::Result<()>>;
 
+type UseStream = Box<dyn FnOnce(Upgraded<'_>) -> io::Result<()>>;
+
 pub(crate) enum Kind {
     Owned(Vec<u8>),
     Shared(Bytes),
     Reader(Option<u64>, Box<dyn Read>),
     Writer(WriteBody),
     File(Box<FileBody>),
+    Upgrade(UseStream),
 }
 
 /// The body of a response: bytes, a reader, or a function that writes.
@@ -151,6 +155,50 @@ impl Payload {
         Payload(Kind::File(Box::new(FileBody::new(file, range))))
     }
 
+    /// The connection itself: after the head of this response, with status 101, the client and
+    /// `talk` speak another protocol.
+    ///
+    /// The response has an `Upgrade` header that names the protocol, set by the handler, which has
+    /// found that name in the request's; status and `Connection` are the server's. `talk` is called
+    /// in the connection's fiber, with a stream that begins with the bytes behind the request. When
+    /// `talk` returns, the connection ends: its last bytes reach the client.
+    ///
+    /// A body of the request that the handler has not read is discarded first, if little. A request
+    /// of HTTP/1.0, or without `upgrade` in its `Connection`, is answered with 426, a body that
+    /// can't be discarded with 413, a response without `Upgrade` with 500; and `talk` is not called.
+    /// An error or a panic of `talk` ends the connection.
+    ///
+    /// The connection counts among [`Config::max_connections`](crate::Config::max_connections), and
+    /// nothing ends the connection to make room. A shutdown asks `talk` to finish, as
+    /// [`finishing_source`](segue_core::finishing_source) tells, and waits for that.
+    ///
+    /// ```
+    /// use segue_http::{Payload, Server};
+    /// use std::io::{Read, Write};
+    ///
+    /// let server = Server::new(|_| {
+    ///     let echo = Payload::upgrade(|mut stream| {
+    ///         let mut bytes = [0; 1024];
+    ///         loop {
+    ///             match stream.read(&mut bytes)? {
+    ///                 0 => return Ok(()),
+    ///                 count => stream.write_all(&bytes[..count])?,
+    ///             }
+    ///         }
+    ///     });
+    ///     http::Response::builder().header("upgrade", "echo").body(echo).unwrap()
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn upgrade(talk: impl FnOnce(Upgraded<'_>) -> io::Result<()> + 'static) -> Payload {
+        Payload(Kind::Upgrade(Box::new(talk)))
+    }
+
+    pub(crate) fn is_upgrade(&self) -> bool {
+        matches!(self.0, Kind::Upgrade(_))
+    }
+
     /// The length in bytes, where known before sending.
     ///
     /// ```
@@ -162,8 +210,8 @@ impl Payload {
             Kind::Owned(bytes) => Some(bytes.len() as u64),
             Kind::Shared(bytes) => Some(bytes.len() as u64),
             Kind::Reader(length, _) => *length,
-            Kind::Writer(_) => None,
             Kind::File(body) => Some(body.length()),
+            Kind::Writer(_) | Kind::Upgrade(_) => None,
         }
     }
 }

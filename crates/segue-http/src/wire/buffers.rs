@@ -10,7 +10,7 @@ use crate::wire::transport::Transport;
 /// The size of a new buffer.
 pub(crate) const SMALL: usize = 4 << 10;
 /// The length of a request that an idle connection can take in at once: there is no larger buffer.
-const FIRST: usize = 512;
+pub(crate) const FIRST: usize = 512;
 /// How many buffers of each kind a thread keeps for whichever connection needs one next, and how
 /// large ones.
 const SPARE: usize = 32;
@@ -304,6 +304,36 @@ impl Wire<dyn Transport> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
+    }
+
+    /// Writes some of `first` and `second` behind the output, at the pace that
+    /// [`Config::write_timeout`](crate::Config::write_timeout) demands of the client. Answers how
+    /// many bytes were taken.
+    pub(crate) fn write_some(&mut self, first: &[u8], second: &[u8], pace: &mut Pace) -> io::Result<usize> {
+        self.flush()?;
+        let slices = [IoSlice::new(first), IoSlice::new(second)];
+        self.limit_write(pace)?;
+        let count = match (first, second) {
+            (one, []) | ([], one) => retry(|| self.transport.write(one))?,
+            _ => retry(|| self.transport.write_vectored(&slices))?,
+        };
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        if count == first.len() + second.len() {
+            *pace = Pace::default();
+        } else if let Err(late) = self.took(pace, count) {
+            // Nothing is sent any more: the reader has not got all of these bytes.
+            self.failed = Some(late);
+        }
+        Ok(count)
+    }
+
+    /// Leaves the buffers to others, if there is nothing in them.
+    pub(crate) fn rest(&mut self) {
+        if self.out.is_empty() && self.arrived().is_empty() {
+            self.leave_buffers();
+        }
     }
 
     /// Sends both. Returns the length of the last write, which the pace has not counted.

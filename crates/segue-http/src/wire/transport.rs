@@ -6,8 +6,8 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use segue_io::fs::File;
 use segue_core::{LocalBoxSource, Waitable};
+use segue_io::fs::File;
 use segue_io::net::Stream;
 use segue_io::net::protocol::Protocol;
 
@@ -119,8 +119,8 @@ pub trait Transport: io::Read + io::Write {
     /// chooses between its client and something else. `None`, the default, of a stream that has no
     /// such source.
     ///
-    /// A stream that has bytes of its own in store, as one of TLS has, is ready as long as there are
-    /// some. Its source may be ready although no byte comes of that, as when a part of a record has
+    /// A stream that has bytes of its own in store, as one of TLS has, is ready as long as there
+    /// are some. Its source may be ready although no byte comes of that, as when a part of a record has
     /// arrived: a reader that must not wait sets a short [limit](Self::set_read_timeout). A source
     /// that was made before a read or write is dropped before that.
     ///
