@@ -34,6 +34,8 @@
 //!   conditions, and no copies where the kernel sends files.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
+//! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
+//!   [`Transport`].
 //!
 //! # Duties of the server
 //!
@@ -62,6 +64,7 @@
 //! hyper.
 #![forbid(unsafe_code)]
 
+pub mod client;
 mod config;
 mod connection;
 mod files;

@@ -1,5 +1,5 @@
-//! A request's body, read from the connection on arrival. Handlers read the body; the connection
-//! loop discards the rest.
+//! A message's body, read from the connection on arrival. Handlers read that of a request, and
+//! clients that of a response; the connection discards the rest.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::wire::buffers::{MEDIUM, SMALL, Wire, is_timeout};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
 
-/// A request's body. Its bytes are read with [`std::io::Read`].
+/// A request's body, and for a [client](crate::client) that of a response. Its bytes are read with
+/// [`std::io::Read`].
 ///
 /// Nothing is read from the connection before the handler asks. A client that sent `Expect:
 /// 100-continue` is told to go on at the first read. An unread rest is discarded if little (64
@@ -42,7 +43,7 @@ impl<'c> Body<'c> {
     }
 
     /// How many bytes are still to be read, or `None` if that is not known: in a chunked body until
-    /// its end.
+    /// its end, and in one that ends with its connection.
     ///
     /// ```
     /// use segue_http::{Request, Server};
@@ -51,10 +52,7 @@ impl<'c> Body<'c> {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        match self.state.decoder {
-            Decoder::Length(left) => Some(left),
-            Decoder::Chunked(ref chunked) => chunked.is_done().then_some(0),
-        }
+        self.state.remaining()
     }
 
     /// The headers that followed a chunked body, after its end was read; they are not checked for
@@ -97,6 +95,10 @@ enum Decoder {
     /// Bytes still to come.
     Length(u64),
     Chunked(Chunked),
+    /// A response that ends with its connection: bytes that may still come.
+    UntilClose(u64),
+    /// One whose connection has ended.
+    Closed,
 }
 
 /// How far the body of one request has been read. Outlives the handler's [`Body`].
@@ -116,14 +118,25 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(head: &Head, config: &Config) -> State {
+        State { expects_continue: head.expects_continue, ..State::of(head.framing, config) }
+    }
+
+    /// The body of a response, for a client. One that is too long fails in its reads.
+    pub(crate) fn of_response(framing: Framing, config: &Config) -> State {
+        let too_long = matches!(framing, Framing::Length(length) if length > config.max_body_bytes);
+        State { failed: too_long.then_some(BodyError::TooLarge), ..State::of(framing, config) }
+    }
+
+    fn of(framing: Framing, config: &Config) -> State {
         State {
-            decoder: match head.framing {
+            decoder: match framing {
                 Framing::Length(length) => Decoder::Length(length),
                 Framing::Chunked => {
                     Decoder::Chunked(Chunked::new(config.max_body_bytes, config.max_head_bytes, config.max_headers))
                 }
+                Framing::UntilClose => Decoder::UntilClose(config.max_body_bytes),
             },
-            expects_continue: head.expects_continue,
+            expects_continue: false,
             budget: config.body_timeout,
             failed: None,
             no_wait: false,
@@ -142,6 +155,16 @@ impl State {
         match &self.decoder {
             Decoder::Length(left) => *left == 0,
             Decoder::Chunked(chunked) => chunked.is_done(),
+            Decoder::UntilClose(_) => false,
+            Decoder::Closed => true,
+        }
+    }
+
+    /// How many bytes are still to be read, if that is known.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        match self.decoder {
+            Decoder::Length(left) => Some(left),
+            _ => self.is_complete().then_some(0),
         }
     }
 
@@ -158,7 +181,7 @@ impl State {
         self.no_wait = false;
         match self.decoder {
             Decoder::Length(left) => left <= limit,
-            Decoder::Chunked(_) => self.failed.is_none(),
+            _ => self.failed.is_none(),
         }
     }
 
@@ -190,6 +213,9 @@ impl State {
             // Framing first: the framing may end the body.
             let ready = match &mut self.decoder {
                 Decoder::Length(left) => *left,
+                // One byte beyond the limit shows that there is one.
+                Decoder::UntilClose(left) => (*left).max(1),
+                Decoder::Closed => return Ok(0),
                 Decoder::Chunked(chunked) => {
                     let (used, event) = chunked.advance(wire.arrived());
                     wire.consume(used);
@@ -207,6 +233,7 @@ impl State {
             let want = usize::try_from(ready).unwrap_or(usize::MAX).min(dst.len());
             let arrived = wire.arrived();
             if want == 0 || arrived.is_empty() && want < SMALL {
+                // The end of the connection may be that of the body, which the next round finds.
                 self.wait(wire, None)?;
                 continue;
             }
@@ -221,6 +248,11 @@ impl State {
             match &mut self.decoder {
                 Decoder::Length(left) => *left -= count as u64,
                 Decoder::Chunked(chunked) => chunked.took(count as u64),
+                Decoder::UntilClose(left) => match left.checked_sub(count as u64) {
+                    Some(less) => *left = less,
+                    None => return Err(self.fail(BodyError::TooLarge)),
+                },
+                Decoder::Closed => {}
             }
             return Ok(count);
         }
@@ -245,6 +277,10 @@ impl State {
             self.budget = self.budget.saturating_sub(waited);
         }
         match result {
+            Ok(0) if matches!(self.decoder, Decoder::UntilClose(_)) => {
+                self.decoder = Decoder::Closed;
+                Ok(0)
+            }
             Ok(0) => Err(self.fail(BodyError::Truncated)),
             Ok(count) => Ok(count),
             Err(error) if is_timeout(&error) => Err(self.fail(BodyError::TimedOut)),

@@ -1,4 +1,4 @@
-//! Why a request's body could not be read.
+//! Why a message's body could not be read.
 //!
 //! Used by the reader of a body, its framing and its trailers, and by handlers, which answer with
 //! the status.
@@ -8,7 +8,7 @@ use std::io;
 
 use http::StatusCode;
 
-/// Why a request's body could not be read.
+/// Why a request's body could not be read, or for a [client](crate::client) a response's.
 ///
 /// ```
 /// use segue_http::BodyError;
@@ -46,15 +46,15 @@ impl BodyError {
     fn told(self) -> (StatusCode, io::ErrorKind, &'static str) {
         use io::ErrorKind::{FileTooLarge, InvalidData, UnexpectedEof};
         match self {
-            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, FileTooLarge, "the request's body is too long"),
-            BodyError::Malformed => (StatusCode::BAD_REQUEST, InvalidData, "the request's body is malformed"),
+            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, FileTooLarge, "the body is too long"),
+            BodyError::Malformed => (StatusCode::BAD_REQUEST, InvalidData, "the body is malformed"),
             BodyError::TrailersTooLarge => {
-                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, FileTooLarge, "the request's trailers are too long")
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, FileTooLarge, "the trailers are too long")
             }
             BodyError::TimedOut => {
-                (StatusCode::REQUEST_TIMEOUT, io::ErrorKind::TimedOut, "the request's body did not arrive in time")
+                (StatusCode::REQUEST_TIMEOUT, io::ErrorKind::TimedOut, "the body did not arrive in time")
             }
-            BodyError::Truncated => (StatusCode::BAD_REQUEST, UnexpectedEof, "the request's body is cut short"),
+            BodyError::Truncated => (StatusCode::BAD_REQUEST, UnexpectedEof, "the body is cut short"),
         }
     }
 }

@@ -55,6 +55,8 @@ const TARGET_TOO_LONG: Reject = Reject::new(StatusCode::URI_TOO_LONG, "the reque
 pub(crate) enum Framing {
     Length(u64),
     Chunked,
+    /// To the end of the connection: of a response alone.
+    UntilClose,
 }
 
 /// A parsed head. A connection has one from the parsing to the handler's end, and none while idle:
@@ -246,23 +248,23 @@ fn finish(
 
 /// The headers' statement about the connection and the body.
 #[derive(Default)]
-struct Fields {
+pub(crate) struct Fields {
     hosts: usize,
-    length: Option<u64>,
+    pub(crate) length: Option<u64>,
     /// There is a Transfer-Encoding, with so many codings on all its lines together.
-    is_coded: bool,
+    pub(crate) is_coded: bool,
     codings: usize,
     /// The number of `chunked` among them, and whether the last one is `chunked`.
     chunked: usize,
     ends_chunked: bool,
-    close: bool,
-    keep_alive: bool,
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
     expects_continue: bool,
     expects_other: bool,
 }
 
 impl Fields {
-    fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), Reject> {
+    pub(crate) fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), Reject> {
         if *name == header::HOST {
             self.hosts += 1;
             if self.hosts > 1 {
@@ -320,9 +322,9 @@ impl Fields {
     }
 
     /// Whether the end of a coded body can be found, and chunks are the only coding.
-    fn check_codings(&self, newer: bool) -> Result<(), Reject> {
+    pub(crate) fn check_codings(&self, newer: bool) -> Result<(), Reject> {
         if !newer {
-            Err(bad("Transfer-Encoding in an HTTP/1.0 request"))
+            Err(bad("Transfer-Encoding in an HTTP/1.0 message"))
         } else if self.length.is_some() {
             Err(bad("both Transfer-Encoding and Content-Length"))
         } else if !self.ends_chunked || self.chunked > 1 {

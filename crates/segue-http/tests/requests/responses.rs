@@ -39,7 +39,7 @@ fn what_handlers_may_return() {
     check(answer(|_| Ok::<_, io::Error>("g")), 200, text, "g");
     check(answer(|_| Err::<(), _>(StatusCode::GONE).map(|()| "")), 410, None, "");
     check(answer(|_| Err::<&str, _>(io::Error::other("secret"))), 500, text, "internal server error");
-    check(answer(|_| Err::<&str, io::Error>(BodyError::TooLarge.into())), 413, text, "the request's body is too long");
+    check(answer(|_| Err::<&str, io::Error>(BodyError::TooLarge.into())), 413, text, "the body is too long");
     check(answer(|_| http::Response::builder().status(299).body("h")), 299, None, "h");
     check(answer(|_| http::Response::builder().header("bad\n", "x").body("h")), 500, text, "internal server error");
     check(answer(|_| http::Response::new(())), 200, None, "");

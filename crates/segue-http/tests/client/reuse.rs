@@ -1,0 +1,111 @@
+//! Whether a connection may be used again: after unread bodies, cancellation and failure.
+
+use std::io::{self, Read};
+
+use segue_core::{CancelToken, Cancelled};
+use segue_http::client::Error;
+
+use super::common::{Step, pause, send};
+use super::{assert_error, connect, exchange, get};
+
+fn answer(size: usize) -> Step {
+    send(format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n{}", "x".repeat(size)))
+}
+
+fn chunks(count: usize) -> Step {
+    let chunk = format!("400\r\n{}\r\n", "x".repeat(1 << 10)).repeat(count);
+    send(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}0\r\n\r\n"))
+}
+
+#[test]
+fn a_little_of_an_unread_body_is_discarded() {
+    for unread in [answer(64 << 10), chunks(64)] {
+        let (mut connection, _) = connect([unread, answer(3)]);
+        connection.request(get("/")).unwrap();
+        assert!(connection.is_reusable());
+        assert_eq!(exchange(&mut connection, get("/")).unwrap().1, b"xxx");
+    }
+}
+
+#[test]
+fn much_of_an_unread_body_ends_the_connection() {
+    let (mut connection, log) = connect([answer((64 << 10) + 1), answer(3)]);
+    connection.request(get("/")).unwrap();
+    assert!(!connection.is_reusable());
+    assert_error(connection.send(get("/")), Error::NotReusable);
+    assert_eq!(log.writes().len(), 1);
+    // Here nobody knows before.
+    let (mut connection, log) = connect([chunks(65), answer(3)]);
+    connection.request(get("/")).unwrap();
+    assert!(connection.is_reusable());
+    assert_error(connection.send(get("/")), Error::NotReusable);
+    assert!(!connection.is_reusable());
+    assert_eq!(log.writes().len(), 1);
+}
+
+#[test]
+fn a_large_body_of_which_little_is_left_is_discarded() {
+    let (mut connection, _) = connect([answer(100_000), answer(3)]);
+    let mut body = connection.request(get("/")).unwrap().into_body();
+    assert_eq!(body.remaining(), Some(100_000));
+    body.read_exact(&mut [0; 50_000]).unwrap();
+    assert_eq!(body.remaining(), Some(50_000));
+    assert!(connection.is_reusable());
+    assert_eq!(exchange(&mut connection, get("/")).unwrap().1, b"xxx");
+}
+
+fn cancelled<T>(f: impl FnOnce() -> io::Result<T>) -> bool {
+    let token = CancelToken::new();
+    token.cancel();
+    token.run(f).is_err_and(|error| Cancelled::caused(&error))
+}
+
+#[test]
+fn a_cancelled_exchange_ends_the_connection() {
+    // While the head is awaited.
+    let (mut connection, _) = connect([answer(3)]);
+    assert!(cancelled(|| exchange(&mut connection, get("/"))));
+    assert!(!connection.is_reusable());
+    assert_error(connection.send(get("/")), Error::NotReusable);
+    assert_error(connection.receive().map(drop), Error::NotReusable);
+    // In the body.
+    let (mut connection, _) = connect([send("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"), send("xxx")]);
+    let mut body = connection.request(get("/")).unwrap().into_body();
+    assert!(cancelled(|| body.read_exact(&mut [0; 3])));
+    assert!(!connection.is_reusable());
+    // While a request is sent.
+    let (mut connection, _) = connect([answer(3)]);
+    connection.send(get("/")).unwrap();
+    assert!(cancelled(|| connection.flush()));
+    assert!(!connection.is_reusable());
+    // While an unread body is discarded.
+    let (mut connection, _) = connect([send("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"), send("xxx")]);
+    connection.request(get("/")).unwrap();
+    assert!(cancelled(|| connection.send(get("/"))));
+    assert!(!connection.is_reusable());
+}
+
+#[test]
+fn a_broken_connection_is_not_reusable() {
+    let (mut connection, _) = connect([send("HTTP/1.1 200"), Step::Break]);
+    assert_eq!(exchange(&mut connection, get("/")).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(!connection.is_reusable());
+}
+
+#[test]
+fn bytes_that_no_request_has_asked_for_end_the_connection() {
+    let twice = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".repeat(2);
+    let (mut connection, log) = connect([send(twice)]);
+    connection.request(get("/")).unwrap();
+    assert_error(connection.send(get("/")), Error::Malformed("bytes that no request has asked for"));
+    assert!(!connection.is_reusable());
+    assert_eq!(log.writes().len(), 1);
+}
+
+#[test]
+fn a_server_that_has_ended_an_idle_connection_is_found_by_the_next_request() {
+    let (mut connection, _) = connect([answer(1), pause(1), Step::End]);
+    exchange(&mut connection, get("/")).unwrap();
+    assert!(connection.is_reusable());
+    assert_error(exchange(&mut connection, get("/")), Error::Closed);
+}
