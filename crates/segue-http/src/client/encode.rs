@@ -103,6 +103,8 @@ pub(super) fn body(line: &Line<dyn Transport>, payload: Payload) -> io::Result<(
             }
         }),
         Kind::Writer(write) => stream(line, true, write),
+        Kind::File(body) => body.send(&mut *line.wire()?),
+        Kind::Upgrade(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "an upgrade is no body of a request")),
     }
 }
 
