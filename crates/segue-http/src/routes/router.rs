@@ -38,10 +38,10 @@ use crate::routes::table::{Endpoint, Table};
 /// | `/{{x}}` | the path `/{x}` | nothing |
 ///
 /// A path with a trailing slash is another path. Where several routes match, a fixed segment goes
-/// before a parameter, and a parameter before the rest. This route alone decides, whatever its
-/// methods are. The request's path is compared as the client has sent the path, and is not
-/// normalised: an encoded slash is no separator, and `/%61` is not `/a`. A route with characters
-/// beyond ASCII has to have them encoded, as clients send them.
+/// before a parameter with more text in its segment, and that before a parameter alone or the rest.
+/// This route alone decides, whatever its methods are. The request's path is compared as the client
+/// has sent the path, and is not normalised: an encoded slash is no separator, and `/%61` is not
+/// `/a`. A route with characters beyond ASCII has to have them encoded, as clients send them.
 ///
 /// Values are decoded, once. A path of which a value has a malformed escape, is not UTF-8, or has
 /// `.` or `..` between slashes is refused with 400: browsers send none such. A value of an encoded
@@ -58,8 +58,8 @@ use crate::routes::table::{Endpoint, Table};
 ///
 /// # Panics
 /// Adding a route panics if the path has a form that is none of the table, if there is the same
-/// method with the same path already, or if the path matches the same requests as another one with
-/// other names. The message has both paths.
+/// method with the same path already, or if the path conflicts with another one: `/{a}` with
+/// `/{b}`, and each with `/{*rest}`. The message has both paths.
 pub struct Router<'h> {
     table: Table<'h>,
     around: Vec<Arc<Around<'h>>>,

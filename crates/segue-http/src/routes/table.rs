@@ -56,7 +56,10 @@ impl<'h> Table<'h> {
     /// Adds a handler. No method is every one that the path does not have otherwise.
     #[track_caller]
     pub(super) fn add(&mut self, method: Option<Method>, path: &str, endpoint: Endpoint<'h>) {
-        let at = self.routes.iter().position(|route| route.path == path).unwrap_or_else(|| self.add_path(path));
+        let at = match self.routes.iter().position(|route| route.path == path) {
+            Some(at) => at,
+            None => self.add_path(path),
+        };
         let route = &mut self.routes[at];
         if route.methods.iter().any(|(known, _)| *known == method) {
             let name = method.as_ref().map_or("any", Method::as_str);
@@ -76,7 +79,7 @@ impl<'h> Table<'h> {
         {
             match error {
                 matchit::InsertError::Conflict { with } => {
-                    panic!("the paths {path:?} and {with:?} match the same requests")
+                    panic!("the paths {path:?} and {with:?} conflict: a request could be for either")
                 }
                 error => panic!("the path {path:?} is not one of a route: {error}"),
             }

@@ -54,7 +54,8 @@ fn routes_that_conflict_panic_and_name_each_other() {
     let at = |path: &'static str| move || Router::new().get("/users/{id}", |_| "").get(path, |_| "");
     let said = [
         (panics(at("/users/{id}")), "there are two routes GET \"/users/{id}\""),
-        (panics(at("/users/{name}")), "the paths \"/users/{name}\" and \"/users/{id}\" match the same requests"),
+        (panics(at("/users/{name}")), "the paths \"/users/{name}\" and \"/users/{id}\" conflict: "),
+        (panics(at("/users/{*rest}")), "the paths \"/users/{*rest}\" and \"/users/{id}\" conflict: "),
         (panics(at("users")), "the path \"users\" of a route does not begin with a slash"),
         (panics(at("/users/{a}{b}")), "the path \"/users/{a}{b}\" is not one of a route: "),
         (panics(at("/users/{")), "the path \"/users/{\" is not one of a route: "),

@@ -9,6 +9,7 @@ mod building;
 mod fields;
 #[cfg(feature = "json")]
 mod json;
+mod model;
 mod paths;
 mod results;
 

@@ -134,6 +134,9 @@ const TABLE: &[(&str, &str, u16, &str)] = &[
     ("GET", "/files/..\\secret", 400, "the path has `.` or `..` between slashes"),
     ("GET", "/notes/%2e%2e%2fsecret", 400, "the path has `.` or `..` between slashes"),
     ("GET", "/../notes", 404, "there is nothing here"),
+    // Not encoded at all.
+    ("GET", "/notes/é", 200, "show GET id=é"),
+    ("GET", "/é", 404, "there is nothing here"),
 ];
 
 #[test]
