@@ -1,5 +1,5 @@
-//! Files that are sent to streams, and files that are opened below a directory: on plain threads and
-//! over each driver.
+//! Files that are sent to streams, and files that are opened below a directory: on plain threads
+//! and over each driver.
 #![cfg(target_os = "linux")]
 #![allow(unused_must_use, reason = "a scope waits for what it spawned, handle or not")]
 

@@ -7,9 +7,9 @@
 //! number: a file that is renamed over has another number, and one that is written to another time.
 //! Two changes within one tick of the kernel's clock, a few ms, that keep the length have one tag.
 //!
-//! `Last-Modified` has whole seconds. The header is left out until the second of the change is over,
-//! so that no other content can have the same: then the date, too, is a strong validator, good for
-//! `If-Range`. A change in the future, or before 1970, is never stated.
+//! `Last-Modified` has whole seconds. The header is left out until the second of the change is
+//! over, so that no other content can have the same: then the date, too, is a strong validator,
+//! good for `If-Range`. A change in the future, or before 1970, is never stated.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

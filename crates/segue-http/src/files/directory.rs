@@ -1,6 +1,6 @@
 //! The files below a directory, as a handler. Used by programs.
 //!
-//! # Who may lead where
+//! # Ways out
 //!
 //! The request's path is decoded into plain names (`names`), so no path leads out by itself. A
 //! symbolic link in the directory might: so files are opened by
@@ -53,12 +53,6 @@ pub struct Files {
     precompressed: bool,
 }
 
-/// A file that was found, or a directory.
-enum Found {
-    File(File, Metadata),
-    Directory,
-}
-
 impl Files {
     /// The files below a directory, which is opened once: a directory that is renamed is served
     /// under its new name, and another one that takes its place is not.
@@ -82,8 +76,8 @@ impl Files {
         Ok(Files { root, hidden: false, precompressed: false })
     }
 
-    /// Whether files and directories are served whose names begin with a point. By default they are
-    /// not.
+    /// Whether files and directories are served with names that begin with a point. By default they
+    /// are not.
     ///
     /// ```
     /// let files = segue_http::Files::new("src")?.hidden(true);
@@ -167,8 +161,8 @@ impl Files {
             path.push(INDEX);
         }
         let (file, metadata) = match self.open(&path)? {
-            Some(Found::File(file, metadata)) => (file, metadata),
-            Some(Found::Directory) if !is_directory => return Ok(redirect(request)),
+            Some(found) if found.1.is_file() => found,
+            Some(_) if !is_directory => return Ok(redirect(request)),
             _ => return Ok(None),
         };
         let content_type = types::of_name(path.as_os_str().as_bytes());
@@ -193,20 +187,18 @@ impl Files {
         for (encoding, extension) in encodings::accepted(request.headers()) {
             let mut path = OsString::from(&path);
             path.push(extension);
-            if let Some(Found::File(file, metadata)) = self.open(Path::new(&path))? {
+            if let Some((file, metadata)) = self.open(Path::new(&path))?.filter(|(_, metadata)| metadata.is_file()) {
                 return Ok(Some((file, metadata, encoding)));
             }
         }
         Ok(None)
     }
 
-    /// Opens a file. `None` if there is nothing that a client may see.
-    fn open(&self, path: &Path) -> io::Result<Option<Found>> {
+    /// Opens a file, or a directory. `None` if there is nothing that a client may see.
+    fn open(&self, path: &Path) -> io::Result<Option<(File, Metadata)>> {
         let opened = File::open_below(&self.root, path).and_then(|file| file.metadata().map(|it| (file, it)));
         match opened {
-            Ok((_, metadata)) if metadata.is_dir() => Ok(Some(Found::Directory)),
-            Ok((file, metadata)) if metadata.is_file() => Ok(Some(Found::File(file, metadata))),
-            Ok(_) => Ok(None),
+            Ok(found) => Ok(Some(found).filter(|(_, metadata)| metadata.is_file() || metadata.is_dir())),
             Err(error) if is_nothing(&error) => Ok(None),
             Err(error) => Err(error),
         }

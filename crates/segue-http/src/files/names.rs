@@ -2,7 +2,7 @@
 //!
 //! The path is cut at its slashes first, and each name decoded by itself, once: so `%2f` makes no
 //! new name, and `%252e` is the three bytes `%2e`. A name that could mean anything but an entry of
-//! its directory is refused: an empty one, `.` and `..`, and one with a slash, a backslash or a NUL.
+//! its directory is refused: an empty one, `.` and `..`; one with a slash, a backslash or a NUL.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -119,7 +119,7 @@ impl FileResponse {
         };
         let length = self.length;
         match asked {
-            Asked::Whole => self.sent(StatusCode::OK, vec![0..length]),
+            Asked::Whole => self.sent(StatusCode::OK, vec![Range { start: 0, end: length }]),
             Asked::Parts(parts) => self.sent(StatusCode::PARTIAL_CONTENT, parts),
             Asked::Unsatisfiable => {
                 let range = format!("bytes */{length}");

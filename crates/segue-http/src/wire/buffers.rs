@@ -49,7 +49,7 @@ fn keep(buffers: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
     }
 }
 
-/// The time that a client has for the next stretch of what is sent.
+/// The time that a client has for the next stretch of a body.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// None before the client has taken anything.
@@ -266,7 +266,7 @@ impl Wire<dyn Transport> {
         self.failed.replace(kind.into()).unwrap_or_else(|| kind.into())
     }
 
-    /// As [`send`](Self::send), for a part of what is sent at this pace.
+    /// As [`send`](Self::send), for a part of a body that is sent at this pace.
     pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<()> {
         if self.failed.is_some() {
             return Err(self.failure());

@@ -1,5 +1,5 @@
-//! Clients that take a file slowly, on a clock that moves only while the server waits: by a transport
-//! that sends files, and by one that does not.
+//! Clients that take a file slowly, on a clock that moves only while the server waits: by a
+//! transport that sends files, and by one that does not.
 
 use crate::common::{Event, Log, Reply, Script, plain, replies, send};
 use crate::{Scratch, bytes, one_file};

@@ -1,4 +1,5 @@
 //! The ranges of requests, in a table, and by the thousand.
+#![expect(clippy::single_range_in_vec_init, reason = "a list of parts may have one")]
 
 use crate::common::Reply;
 use crate::{Scratch, ask, bytes, one_file};

@@ -108,6 +108,7 @@ mod posix;
 #[cfg(not(linux))]
 use posix as system;
 mod sending;
+mod steps;
 mod temporary;
 mod transfers;
 

@@ -65,7 +65,7 @@ impl File {
     /// ```
     #[track_caller]
     pub fn send_to<P: Protocol>(&self, stream: &Stream<P>, offset: u64, count: u64) -> io::Result<u64> {
-        segue_core::admit()?;
+        segue_core::check()?;
         let (socket, timeout) = (stream.socket(), stream.write_timeout()?);
         if self.is_disk()
             && is_ignored(Signal::PIPE)

@@ -8,9 +8,9 @@
 use super::call::run;
 use super::stat::kind;
 use crate::apart::{self, Patience};
-use crate::fs::below::step_by_step;
 use crate::fs::calls::Plain;
 use crate::fs::file::File;
+use crate::fs::steps::step_by_step;
 use crate::system::pauses::Pauses;
 use crate::system::sys::{says, until_done};
 use rustix::fs::{FileType, Mode, OFlags};
