@@ -85,7 +85,7 @@ fn a_form_that_is_cut_short_or_not_utf8_is_refused() {
     let router = echo();
     let whole = post(FORM, "a=1&b=2");
     let reply = ask_bytes(&router, &whole[..whole.len() - 1]);
-    assert_eq!((reply.status, reply.text()), (400, "the request's body is cut short"));
+    assert_eq!((reply.status, reply.text()), (400, "the body is cut short"));
     let reply = ask_bytes(&router, &post(FORM, b"a=1&b=\xff"));
     assert_eq!((reply.status, reply.text()), (400, "the body is not UTF-8: line 1, column 7"));
 }

@@ -164,7 +164,7 @@ fn a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_too_large() {
             assert_eq!(replies[0].text(), (limit - 2).to_string());
             let replies = sized(limit + 1, chunk, limit as u64);
             assert_eq!((replies.len(), replies[0].status), (1, 413), "{limit} {chunk:?}");
-            assert_eq!(replies[0].text(), "the request's body is too long");
+            assert_eq!(replies[0].text(), "the body is too long");
             assert_eq!(replies[0].header("connection"), Some("close"));
         }
     }
@@ -182,14 +182,14 @@ fn a_body_that_does_not_arrive_is_answered_as_such_and_not_as_malformed() {
         replies(&log.output(), &[]).first().map(|reply| (reply.status, reply.text().to_owned()))
     };
     let said = |status: u16, text: &str| Some((status, text.to_owned()));
-    assert_eq!(status(vec![send(cut), Step::End]), said(400, "the request's body is cut short"));
+    assert_eq!(status(vec![send(cut), Step::End]), said(400, "the body is cut short"));
     assert_eq!(status(vec![send(cut)]), said(408, "the request's body did not arrive in time"));
     // There is nobody to be told.
     assert!(status(vec![send(cut), Step::Break]).is_none_or(|(status, _)| status == 500));
     let chunked = format!(
         "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: {TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}x\r\n0\r\n\r\n"
     );
-    assert_eq!(status(vec![send(chunked), Step::End]), said(400, "the request's body is malformed"));
+    assert_eq!(status(vec![send(chunked), Step::End]), said(400, "the body is malformed"));
 }
 
 #[test]
