@@ -353,7 +353,7 @@ impl<'c> Served<'c> {
         self.wire().consume(head.size);
         let is_head = head.method == Method::HEAD;
         if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
-            let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the request's body is too long");
+            let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long");
             self.reject(reject, is_head)?;
             return Ok(false);
         }

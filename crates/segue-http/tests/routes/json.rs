@@ -183,7 +183,7 @@ fn a_body_that_does_not_arrive_is_answered_as_such_and_not_as_malformed() {
     };
     let said = |status: u16, text: &str| Some((status, text.to_owned()));
     assert_eq!(status(vec![send(cut), Step::End]), said(400, "the body is cut short"));
-    assert_eq!(status(vec![send(cut)]), said(408, "the request's body did not arrive in time"));
+    assert_eq!(status(vec![send(cut)]), said(408, "the body did not arrive in time"));
     // There is nobody to be told.
     assert!(status(vec![send(cut), Step::Break]).is_none_or(|(status, _)| status == 500));
     let chunked = format!(
