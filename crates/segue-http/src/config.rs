@@ -17,6 +17,7 @@ use std::time::Duration;
 /// | [`first_byte_timeout`](Self::first_byte_timeout) | 10 s | close |
 /// | [`head_timeout`](Self::head_timeout) | 15 s | 408, close |
 /// | [`body_timeout`](Self::body_timeout) | 60 s | 408, close |
+/// | [`request_timeout`](Self::request_timeout) | none | 503, close; a body that was begun is cut |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | close |
 /// | [`write_timeout`](Self::write_timeout) | 30 s | close |
 /// | [`linger_timeout`](Self::linger_timeout) | 1 s | close |
@@ -38,6 +39,7 @@ pub struct Config {
     pub(crate) first_byte_timeout: Duration,
     pub(crate) head_timeout: Duration,
     pub(crate) body_timeout: Duration,
+    pub(crate) request_timeout: Duration,
     pub(crate) idle_timeout: Duration,
     pub(crate) write_timeout: Duration,
     pub(crate) linger_timeout: Duration,
@@ -55,6 +57,7 @@ impl Default for Config {
             first_byte_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),
+            request_timeout: Duration::MAX,
             idle_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(30),
             linger_timeout: Duration::from_secs(1),
@@ -110,8 +113,10 @@ impl Config {
 
         /// The most bytes a request's body may have, framing not counted.
         ///
-        /// A larger declared length is refused before the handler runs; a chunked body fails in the
-        /// read that would pass the limit.
+        /// A body with a larger declared length fails in its first read, and a chunked one in the
+        /// read that would pass the limit, with
+        /// [`BodyError::TooLarge`](crate::BodyError::TooLarge). A handler sets another limit for
+        /// its request by [`Body::limit`](crate::Body::limit).
         ///
         /// ```
         /// let config = segue_http::Config::new().max_body_bytes(u64::MAX);
@@ -119,8 +124,8 @@ impl Config {
         /// ```
         fn max_body_bytes(bytes: u64) = bytes;
 
-        /// The longest a new connection may take to make itself ready, as TLS does, before its first
-        /// request: see [`Transport::handshake`](crate::Transport::handshake).
+        /// The longest a new connection may take to make itself ready, as TLS does, before its
+        /// first request: see [`Transport::handshake`](crate::Transport::handshake).
         ///
         /// ```
         /// let config = segue_http::Config::new().handshake_timeout(std::time::Duration::from_secs(5));
@@ -159,6 +164,25 @@ impl Config {
         /// # let _ = config;
         /// ```
         fn body_timeout(time: Duration) = time;
+
+        /// The longest a request may take from its head to the last byte of its response, a
+        /// streamed body included. By default there is no such limit, and no timer for one.
+        ///
+        /// Afterwards the handler is cancelled, or the writer or reader of its response: waits in
+        /// these fail, with reads of the request's body and writes of the response's. When they
+        /// have returned, the client gets a 503, if nothing of the response has been sent;
+        /// otherwise the body is cut, and the connection ends, so that the client notices where
+        /// the protocol allows that. A handler that ignores its cancellation is waited for; its
+        /// response is replaced by the 503. A response that is complete by then is sent.
+        ///
+        /// The end of a response that is sent together with the next ones, at most 64 KiB, has the
+        /// [`write_timeout`](Self::write_timeout) alone. So has a 503.
+        ///
+        /// ```
+        /// let config = segue_http::Config::new().request_timeout(std::time::Duration::from_secs(30));
+        /// # let _ = config;
+        /// ```
+        fn request_timeout(time: Duration) = time;
 
         /// The longest a connection may stay without a request: before its first one, where
         /// [`first_byte_timeout`](Self::first_byte_timeout) holds as well, and between two.

@@ -32,6 +32,8 @@
 //!   and is a response.
 //! * [`Files`] answers with the files of a directory, and [`FileResponse`] with one file: ranges,
 //!   conditions, and no copies where the kernel sends files.
+//! * [`Server::observe`] has a function called at the end of each [`Exchange`]: for an access log,
+//!   which with the feature `tracing` is one call (`trace::access_log`).
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
@@ -40,8 +42,13 @@
 //! # Duties of the server
 //!
 //! Persistent connections and pipelining, for HTTP/1.0 too on request; bodies with a length and in
-//! chunks, in both directions; `Expect: 100-continue`; HEAD; the `Date` header; time and size
-//! limits on all input of a client; an end of connections that does not lose the last response.
+//! chunks, in both directions, with trailers; `Expect: 100-continue`; HEAD; the `Date` header; time
+//! and size limits on all input of a client; an end of connections that does not lose the last
+//! response.
+//!
+//! A handler is cancelled by the [time limit of its request](Config::request_timeout), by the end
+//! of a shutdown's [grace](Shutdown::shutdown_within), and by a client that has gone where the
+//! handler [says so](Body::while_connected); by nothing else.
 //!
 //! The server is strict where leniency has let requests be smuggled past proxies. Refused with an
 //! error response, after which the connection ends, are: lines that end in a bare LF, folded
@@ -71,6 +78,8 @@ mod files;
 mod message;
 mod routes;
 mod server;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod wire;
 
 pub use crate::config::Config;
@@ -80,6 +89,7 @@ pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;
 pub use crate::message::events::{Event, Events, event_stream};
+pub use crate::message::exchange::{End, Exchange};
 #[cfg(feature = "json")]
 pub use crate::message::json::Json;
 pub use crate::message::refusal::Refusal;

@@ -372,6 +372,7 @@ impl<T: Transport + 'static> Connection<T> {
             if !is_unread(&error) {
                 return Err(error);
             }
+            self.line().wire()?.forget_output();
             unsent = Some(error);
         }
         for _ in 0..=MAX_INTERIM {

@@ -9,6 +9,7 @@ use segue_core::unwind::contain;
 
 use crate::config::Config;
 use crate::message::encode::{self, BodyWriter, Extent, Framed};
+use crate::message::exchange::Panicked;
 use crate::message::response::{Kind, Payload, Response, leave};
 use crate::message::upgrade::Upgraded;
 use crate::wire::buffers::{COPY_LIMIT, Wire};
@@ -48,7 +49,11 @@ impl<'c> Responder<'c> {
         };
         let keep_alive = keep_alive && extent != Extent::UntilClose;
         let framed = Framed { extent, version, keep_alive, send_date: self.config.send_date };
-        encode::head(&mut self.wire().out, status, response.headers(), &framed);
+        {
+            let wire = &mut *self.wire();
+            encode::head(&mut wire.out, status, response.headers(), &framed);
+            wire.body_at = wire.position();
+        }
         let (parts, payload) = response.into_parts();
         leave(parts.headers);
         if !is_head && !bodiless {
@@ -112,13 +117,12 @@ impl<'c> Responder<'c> {
     /// the connection ends.
     fn stream(&self, extent: Extent, write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut out = BodyWriter::new(self.line, extent == Extent::Chunked);
-        let result =
-            contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other("the response's writer panicked")));
+        let result = contain(|| write(&mut out)).unwrap_or_else(|| Err(io::Error::other(Panicked("writer"))));
         match result {
             Ok(()) => out.finish(),
             Err(error) => {
-                out.abandon()?;
-                self.wire().flush()?;
+                // Another failure here says less.
+                let _ = out.abandon().and_then(|()| self.wire().flush());
                 Err(error)
             }
         }

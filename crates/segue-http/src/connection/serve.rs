@@ -30,9 +30,11 @@ use segue_core::{CancelToken, Cancelled, is_cancelled, is_finishing, trim_stack}
 
 use crate::config::Config;
 use crate::connection::gate::Place;
+use crate::connection::record::Progress;
 use crate::connection::respond::Responder;
 use crate::message::body::{Body, State};
-use crate::message::head::{self, Framing, Head, Reject};
+use crate::message::exchange::Observe;
+use crate::message::head::{self, Head, Reject};
 use crate::message::response::{IntoResponse, Request, Response, internal_error};
 use crate::wire::buffers::{AT_ONCE, MEDIUM, SMALL, Wire, is_timeout};
 use crate::wire::facts::Connection;
@@ -53,11 +55,14 @@ const REST: Duration = Duration::from_secs(1);
 pub(crate) type Handle<'h> = dyn Fn(&mut Request<'_>) -> Response + Send + Sync + 'h;
 
 /// The state that a connection shares with its server.
+#[derive(Clone, Copy)]
 pub(crate) struct Shared<'s> {
     pub(crate) config: &'s Config,
     /// The token that asks the requests to finish, and cancels the rest.
     pub(crate) requests: &'s CancelToken,
     pub(crate) handle: &'s Handle<'s>,
+    /// Is told of each exchange, if there is one.
+    pub(crate) observe: Option<&'s Observe<'s>>,
 }
 
 /// Serves a connection to its end. An error is the transport's or a response's that could not be
@@ -111,6 +116,8 @@ struct Served<'c> {
     look: Look,
     /// The error of the protocol that has followed an upgrade.
     failed: Option<io::Error>,
+    /// The response of an upgrade that is to be sent.
+    switching: Option<Response>,
 }
 
 /// How much of the next head has been looked at. Parsing again only when it may help keeps the work
@@ -126,7 +133,17 @@ struct Look {
 
 impl<'c> Served<'c> {
     fn new(line: &'c Line<dyn Transport>, shared: &'c Shared<'c>, place: Option<&'c Place<'c>>) -> Served<'c> {
-        Served { line, shared, place, facts: None, used: false, last: false, look: Look::default(), failed: None }
+        Served {
+            line,
+            shared,
+            place,
+            facts: None,
+            used: false,
+            last: false,
+            look: Look::default(),
+            failed: None,
+            switching: None,
+        }
     }
 
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
@@ -349,20 +366,49 @@ impl<'c> Served<'c> {
 
     /// Handles one request. Returns whether another one may follow; if not, the connection has
     /// ended.
-    fn exchange(&mut self, mut head: Box<Head>) -> io::Result<bool> {
+    fn exchange(&mut self, head: Box<Head>) -> io::Result<bool> {
+        let Shared { config, observe, .. } = *self.shared;
         self.wire().consume(head.size);
-        let is_head = head.method == Method::HEAD;
-        if matches!(head.framing, Framing::Length(length) if length > self.shared.config.max_body_bytes) {
-            let reject = Reject::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long");
-            self.reject(reject, is_head)?;
+        let mut state = State::new(&head, config);
+        let mut progress = Progress::new(observe, &self.wire(), Some(&head));
+        let answered = if config.request_timeout == Duration::MAX {
+            self.answer(head, &mut state, &mut progress)
+        } else {
+            self.answer_in_time(head, &mut state, &mut progress)
+        };
+        let result = match self.switching.take() {
+            // The time of the request is over, as its response has begun.
+            Some(response) => self.talk(response),
+            None => answered.and_then(|keep_alive| self.conclude(keep_alive, &mut state, &progress)),
+        };
+        if progress.is_observed() {
+            self.tell(progress, Some(&state), &result);
+        }
+        result
+    }
+
+    /// Has a request handled, and writes the response. Returns whether another one may follow.
+    fn answer(&mut self, mut head: Box<Head>, state: &mut State, progress: &mut Progress<'c>) -> io::Result<bool> {
+        let (is_head, version) = (head.method == Method::HEAD, head.version);
+        let (mut response, mut keep_alive) = self.handle(&mut head, state, progress);
+        if response.body().is_upgrade() {
+            let asks = head.version == Version::HTTP_11 && says(&head.headers, b"upgrade");
+            response = self.upgrade(asks, state, response);
+            keep_alive = false;
+        }
+        progress.keep_or_leave(head);
+        if progress.is_timed && !progress.panicked && is_cancelled() {
+            // A payload is foreign code.
+            contain(|| drop(response));
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        progress.status = response.status();
+        progress.begun = Some(self.wire().position());
+        if response.body().is_upgrade() {
+            progress.status = StatusCode::SWITCHING_PROTOCOLS;
+            self.switching = Some(response);
             return Ok(false);
         }
-        let (mut state, version) = (State::new(&head, self.shared.config), head.version);
-        let (response, keep_alive) = self.handle(&mut head, &mut state);
-        if response.body().is_upgrade() {
-            return self.upgrade(head, &mut state, response);
-        }
-        head.leave();
         let keep_alive = keep_alive
             && !is_finishing()
             && !says_close(response.headers())
@@ -370,10 +416,48 @@ impl<'c> Served<'c> {
             && !self.place.is_some_and(Place::is_wanted)
             && (state.is_complete() || state.discard_arrived(&mut self.wire(), MAX_DISCARD))
             && state.failure().is_none();
-        let keep_alive = self.responder().respond(response, is_head, version, keep_alive)?;
+        self.responder().respond(response, is_head, version, keep_alive)
+    }
+
+    /// As [`answer`](Self::answer), within the time of a request. A response of which nothing was
+    /// sent by then is replaced; another one is cut.
+    #[inline(never)] // Most servers do without, and without its part of the stack.
+    fn answer_in_time(&mut self, head: Box<Head>, state: &mut State, progress: &mut Progress<'c>) -> io::Result<bool> {
+        let is_head = head.method == Method::HEAD;
+        progress.is_timed = true;
+        let (answered, is_over) = segue_core::timeout(self.shared.config.request_timeout, || {
+            let answered = self.answer(head, state, progress);
+            let is_over = answered.is_err() && is_cancelled();
+            (answered, is_over)
+        });
+        // A cancellation of the whole connection counts more.
+        if !is_over || is_cancelled() {
+            return answered;
+        }
+        progress.is_over = true;
+        let is_unsent = {
+            let mut wire = self.wire();
+            let begun = *progress.begun.get_or_insert(wire.position());
+            wire.take_back(begun)
+        };
+        if !is_unsent {
+            return answered;
+        }
+        progress.status = StatusCode::SERVICE_UNAVAILABLE;
+        let response = (progress.status, "the request has taken too long").into_response();
+        self.responder().respond(response, is_head, Version::HTTP_11, false)
+    }
+
+    /// After the response: makes way for the next request, or sends what there is. Returns whether
+    /// another one may follow.
+    fn conclude(&mut self, keep_alive: bool, state: &mut State, progress: &Progress<'_>) -> io::Result<bool> {
         if keep_alive {
             if state.is_complete() {
                 let mut wire = self.wire();
+                if progress.is_observed() && wire.arrived().is_empty() {
+                    // Would be sent next in any case; so the observer knows how that goes.
+                    wire.flush()?;
+                }
                 wire.flush_if_much()?;
                 wire.finished = wire.out.len();
                 return Ok(true);
@@ -386,28 +470,27 @@ impl<'c> Served<'c> {
         Ok(false)
     }
 
-    /// Has the function of a response talk over the connection, which ends afterwards: see
-    /// [`Payload::upgrade`](crate::Payload::upgrade).
+    /// A response with a function that is to talk over the connection: see
+    /// [`Payload::upgrade`](crate::Payload::upgrade). Answers in place of a response that cannot.
     #[cold]
     #[inline(never)] // Its caller is to need little of the stack.
-    fn upgrade(&mut self, head: Box<Head>, state: &mut State, mut response: Response) -> io::Result<bool> {
-        let asks = head.version == Version::HTTP_11 && says(&head.headers, b"upgrade");
-        let is_head = head.method == Method::HEAD;
-        head.leave();
+    fn upgrade(&mut self, asks: bool, state: &mut State, mut response: Response) -> Response {
         let protocol = response.headers_mut().remove(header::UPGRADE);
-        let mut refusal = match &protocol {
+        let mut answer = match &protocol {
             None => internal_error(),
             Some(_) if !asks => StatusCode::UPGRADE_REQUIRED.into_response(),
-            Some(_) if self.discard_body(state) => {
-                response.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
-                self.failed = self.responder().switch(response)?.err();
-                return Ok(false);
-            }
+            Some(_) if self.discard_body(state) => response,
             Some(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
         };
-        refusal.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
-        self.responder().respond(refusal, is_head, Version::HTTP_11, false)?;
-        self.wire().flush()?;
+        answer.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
+        answer
+    }
+
+    /// Has the function of an upgrade talk over the connection, which ends afterwards.
+    #[cold]
+    #[inline(never)] // As `upgrade`.
+    fn talk(&mut self, response: Response) -> io::Result<bool> {
+        self.failed = self.responder().switch(response)?.err();
         Ok(false)
     }
 
@@ -418,9 +501,21 @@ impl<'c> Served<'c> {
             || state.discard_arrived(&mut wire, MAX_DISCARD) && state.discard(&mut wire, MAX_DISCARD).is_ok()
     }
 
+    /// Tells the observer of an exchange that is over.
+    #[cold]
+    #[inline(never)] // As `answer_in_time`.
+    fn tell<T>(&mut self, progress: Progress<'_>, state: Option<&State>, result: &io::Result<T>) {
+        let facts = self.facts();
+        let error = result.as_ref().err().or(self.failed.as_ref());
+        let ended = progress.end(state, &self.wire(), error);
+        if let Some(ended) = ended {
+            ended.tell(&facts);
+        }
+    }
+
     /// Calls the handler, and answers in place of a handler that panics. Returns also whether
     /// another request may follow, as far as request and handler say.
-    fn handle(&mut self, head: &mut Head, state: &mut State) -> (Response, bool) {
+    fn handle(&mut self, head: &mut Head, state: &mut State, progress: &mut Progress<'_>) -> (Response, bool) {
         head.extensions.insert(self.facts());
         let handled = {
             let mut request = http::Request::new(Body::new(self.line, state));
@@ -440,15 +535,24 @@ impl<'c> Served<'c> {
             Some(response) if !response.status().is_informational() || response.body().is_upgrade() => {
                 (response, head.keep_alive)
             }
-            handled => (fault(handled.is_none(), state), handled.is_some() && head.keep_alive),
+            handled => {
+                progress.panicked = handled.is_none();
+                (fault(handled.is_none(), state), handled.is_some() && head.keep_alive)
+            }
         }
     }
 
     /// Answers with an error, after which the connection ends.
     fn reject(&mut self, reject: Reject, is_head: bool) -> io::Result<()> {
+        let mut progress = Progress::new(self.shared.observe, &self.wire(), None);
+        (progress.status, progress.begun) = (reject.status, Some(self.wire().position()));
         let response = (reject.status, reject.reason).into_response();
-        self.responder().respond(response, is_head, Version::HTTP_11, false)?;
-        self.wire().flush()
+        let result = self.responder().respond(response, is_head, Version::HTTP_11, false);
+        let result = result.and_then(|_| self.wire().flush());
+        if progress.is_observed() {
+            self.tell(progress, None, &result);
+        }
+        result
     }
 
     /// Ends the connection so that the client gets the last response: see

@@ -1,10 +1,12 @@
 //! A message's body, read from the connection on arrival. Handlers read that of a request, and
 //! clients that of a response; the connection discards the rest.
 
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
 use http::HeaderMap;
+use segue_core::{CancelToken, in_fiber, scope, shield};
 
 use crate::config::Config;
 use crate::message::body_error::BodyError;
@@ -55,6 +57,90 @@ impl<'c> Body<'c> {
         self.state.remaining()
     }
 
+    /// Sets the most bytes that this body may have, counted from its beginning, in place of
+    /// [`Config::max_body_bytes`](crate::Config::max_body_bytes): more or fewer, or any number with
+    /// [`u64::MAX`].
+    ///
+    /// To be called before the body is read. A body that is longer fails in its next read with
+    /// [`BodyError::TooLarge`], which is answered with 413, and the connection ends. A handler that
+    /// does not read the body sees nothing of that.
+    ///
+    /// ```
+    /// use std::io::{self, Read};
+    /// use segue_http::{Request, Server};
+    ///
+    /// let server = Server::new(|request: &mut Request<'_>| -> io::Result<String> {
+    ///     let mut name = String::new();
+    ///     request.body_mut().limit(100).read_to_string(&mut name)?;
+    ///     Ok(format!("hello, {name}"))
+    /// });
+    /// # let _ = server;
+    /// ```
+    pub fn limit(&mut self, bytes: u64) -> &mut Self {
+        self.state.max_bytes = bytes;
+        if let Decoder::Chunked(chunked) = &mut self.state.decoder {
+            chunked.limit(bytes);
+        }
+        self
+    }
+
+    /// Runs `f`, and cancels the waits of `f` when the client has gone: has ended its direction, or
+    /// broken the connection. Returns the result of `f`.
+    ///
+    /// For work that nobody needs after the client, such as a long query. Elsewhere a client that
+    /// goes cancels nothing: a handler that is cut off halfway through its writes is the worse
+    /// harm. The end of the client's direction is all that a server sees of a client that has
+    /// closed its connection. A client that sends a request, ends its direction, and waits for the
+    /// response, is taken for gone here, and only here.
+    ///
+    /// Bytes that arrive meanwhile, of this body or of further requests, are kept for their
+    /// readers. With 16 KiB of them the client is not watched any further. On a plain thread the
+    /// client is not watched.
+    ///
+    /// # Cancellation
+    /// The caller's cancellation shows inside as well.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    ///
+    /// ```
+    /// use segue_http::{Request, Server};
+    /// use std::io;
+    /// use std::time::Duration;
+    ///
+    /// /// Answers after a minute, unless nobody waits for that any more.
+    /// fn slow(request: &mut Request<'_>) -> io::Result<&'static str> {
+    ///     request.body_mut().while_connected(|| segue_core::sleep(Duration::from_secs(60)))?;
+    ///     Ok("done")
+    /// }
+    /// let server = Server::new(slow);
+    /// # let _ = server;
+    /// ```
+    pub fn while_connected<T>(&mut self, f: impl FnOnce() -> T) -> T {
+        if !in_fiber() {
+            return f();
+        }
+        let (line, is_gone) = (self.line, &self.state.is_gone);
+        let (gone, watched) = (CancelToken::new(), CancelToken::new());
+        let begun = Cell::new(false);
+        scope(|s| {
+            let watcher = s.spawn_local(|| {
+                // Where there is no stack for this fiber, this runs in front of `f`, which would
+                // never begin.
+                if begun.get() && watched.run(|| line.sees_end()) {
+                    is_gone.set(true);
+                    gone.cancel_with("the client has gone");
+                }
+            });
+            begun.set(true);
+            let result = gone.run(f);
+            watched.cancel();
+            // The wire is free again.
+            let _ = shield(|| watcher.join());
+            result
+        })
+    }
+
     /// The headers that followed a chunked body, after its end was read; they are not checked for
     /// sense, and never merged into the request's headers.
     ///
@@ -77,7 +163,8 @@ impl<'c> Body<'c> {
 
 /// # Cancellation
 /// A server that is shut down lets its handlers finish, so a read of a body is not cancelled;
-/// unless the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over.
+/// unless the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over, or
+/// the [time of the request](crate::Config::request_timeout) is.
 ///
 /// # Errors
 /// A [`BodyError`] inside an [`io::Error`], or the transport's error; every further read fails too.
@@ -113,6 +200,12 @@ pub(crate) struct State {
     /// Only bytes that have arrived may be read.
     no_wait: bool,
     max_head_bytes: usize,
+    /// The most bytes that the body may have.
+    max_bytes: u64,
+    /// How many bytes have been read, framing not counted.
+    taken: u64,
+    /// The client has gone, and a handler has asked for that.
+    is_gone: Cell<bool>,
     trailers: HeaderMap,
 }
 
@@ -141,6 +234,9 @@ impl State {
             failed: None,
             no_wait: false,
             max_head_bytes: config.max_head_bytes,
+            max_bytes: config.max_body_bytes,
+            taken: 0,
+            is_gone: Cell::new(false),
             trailers: HeaderMap::new(),
         }
     }
@@ -148,6 +244,26 @@ impl State {
     /// The error so far.
     pub(crate) fn failure(&self) -> Option<BodyError> {
         self.failed
+    }
+
+    /// How many bytes have been read.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether the client has gone, as far as a handler has asked.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.get()
+    }
+
+    /// Whether the body is known to be longer than its limit.
+    fn is_too_large(&self) -> bool {
+        match &self.decoder {
+            Decoder::Length(left) => self.taken.saturating_add(*left) > self.max_bytes,
+            Decoder::Chunked(chunked) => chunked.is_too_large(),
+            // Counts its own.
+            Decoder::UntilClose(_) | Decoder::Closed => false,
+        }
     }
 
     /// Whether the whole body has been read, so that the next request follows.
@@ -205,6 +321,9 @@ impl State {
         if let Some(error) = self.failed {
             return Err(error.into());
         }
+        if self.is_too_large() {
+            return Err(self.fail(BodyError::TooLarge));
+        }
         if self.expects_continue {
             self.expects_continue = false;
             wire.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -245,6 +364,7 @@ impl State {
                 wire.consume(count);
                 count
             };
+            self.taken += count as u64;
             match &mut self.decoder {
                 Decoder::Length(left) => *left -= count as u64,
                 Decoder::Chunked(chunked) => chunked.took(count as u64),

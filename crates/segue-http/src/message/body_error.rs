@@ -17,7 +17,8 @@ use http::StatusCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The body has more bytes than [`Config::max_body_bytes`](crate::Config::max_body_bytes).
+    /// The body has more bytes than [`Config::max_body_bytes`](crate::Config::max_body_bytes), or
+    /// than the handler's own [limit](crate::Body::limit).
     TooLarge,
     /// Its chunks or trailers are malformed, or their framing is out of proportion.
     Malformed,

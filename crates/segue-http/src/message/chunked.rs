@@ -52,8 +52,10 @@ pub(crate) struct Chunked {
     step: Step,
     /// Of the current chunk: its size so far, then the bytes still to be taken.
     size: u64,
-    /// Bytes that further chunks may have.
-    allowed: u64,
+    /// The bytes of all chunks so far, the current one included.
+    announced: u64,
+    /// The most bytes that all chunks may have.
+    max_body: u64,
     extensions: usize,
     max_trailers: usize,
     max_headers: usize,
@@ -61,11 +63,21 @@ pub(crate) struct Chunked {
 
 impl Chunked {
     pub(crate) fn new(max_body: u64, max_trailers: usize, max_headers: usize) -> Chunked {
-        Chunked { step: Step::Size(0), size: 0, allowed: max_body, extensions: 0, max_trailers, max_headers }
+        Chunked { step: Step::Size(0), size: 0, announced: 0, max_body, extensions: 0, max_trailers, max_headers }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         self.step == Step::Done
+    }
+
+    /// Sets the most bytes that the body may have.
+    pub(crate) fn limit(&mut self, max_body: u64) {
+        self.max_body = max_body;
+    }
+
+    /// Whether the chunks so far have more bytes than the limit allows.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.announced > self.max_body
     }
 
     /// Records that `count` bytes of data were taken from the input.
@@ -117,7 +129,8 @@ impl Chunked {
             (Step::Quoted | Step::Escaped, b'\t' | b' '..=b'~' | 0x80..) => self.skip(Step::Quoted)?,
             (Step::SizeFeed, b'\n') if self.size == 0 => Step::Trailers(0),
             (Step::SizeFeed, b'\n') => {
-                self.allowed = self.allowed.checked_sub(self.size).ok_or(BodyError::TooLarge)?;
+                let announced = self.announced.checked_add(self.size).filter(|bytes| *bytes <= self.max_body);
+                self.announced = announced.ok_or(BodyError::TooLarge)?;
                 Step::Data
             }
             (Step::DataReturn, b'\r') => Step::DataFeed,

@@ -3,11 +3,13 @@
 
 use std::io::{self, Read, Write};
 
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 use segue_core::unwind::contain;
 
 use crate::message::date;
+use crate::message::exchange::Panicked;
+use crate::message::trailers;
 use crate::wire::buffers::{MEDIUM, Wire};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
@@ -56,10 +58,7 @@ pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, f
         } else if *name == header::DATE {
             has_date = true;
         }
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        field(out, name, value);
     }
     match framed.extent {
         Extent::Length(length) => {
@@ -82,6 +81,14 @@ pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, f
         date::append(out);
         out.extend_from_slice(b"\r\n");
     }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a line.
+fn field(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
@@ -111,11 +118,53 @@ const CHUNK: usize = MEDIUM;
 pub struct BodyWriter<'c> {
     line: &'c Line<dyn Transport>,
     chunked: bool,
+    /// The lines that follow the last chunk.
+    trailers: Vec<u8>,
 }
 
 impl<'c> BodyWriter<'c> {
     pub(crate) fn new(line: &'c Line<dyn Transport>, chunked: bool) -> BodyWriter<'c> {
-        BodyWriter { line, chunked }
+        BodyWriter { line, chunked, trailers: Vec::new() }
+    }
+
+    /// Has this field follow the body, as a *trailer*: for facts that are known in the end, such as
+    /// a digest. The fields are sent in the order of the calls. Never waits.
+    ///
+    /// Trailers exist in chunked bodies alone: in a response to an HTTP/1.0 client the field is
+    /// dropped, and so it is if the body is not completed. A client may ignore trailers, and a
+    /// proxy drop them. A `Trailer` header, which announces them, is up to the handler.
+    ///
+    /// # Errors
+    /// Of kind [`io::ErrorKind::InvalidInput`] if name or value are malformed, or the field may not
+    /// be a trailer: one that frames or routes a message, authenticates, or tells how the content
+    /// is to be processed.
+    ///
+    /// ```
+    /// use segue_http::{BodyWriter, Payload};
+    /// use std::io::{self, Write};
+    ///
+    /// fn report(out: &mut BodyWriter<'_>) -> io::Result<()> {
+    ///     out.write_all(b"all of it")?;
+    ///     assert!(out.trailer("content-length", "9").is_err());
+    ///     out.trailer("lines", "1")
+    /// }
+    /// let payload = Payload::writer(report);
+    /// # let _ = payload;
+    /// ```
+    pub fn trailer<N, V>(&mut self, name: N, value: V) -> io::Result<()>
+    where
+        N: TryInto<HeaderName>,
+        V: TryInto<HeaderValue>,
+    {
+        let name = name.try_into().map_err(|_| trailers::refused("malformed name of a trailer"))?;
+        let value = value.try_into().map_err(|_| trailers::refused("malformed value of a trailer"))?;
+        if !trailers::may_be(&name) {
+            return Err(trailers::refused("this field may not be a trailer"));
+        }
+        if self.chunked {
+            field(&mut self.trailers, &name, &value);
+        }
+        Ok(())
     }
 
     /// Writes the bytes of `reader`, to its end or at most `limit` bytes. Returns how many were
@@ -130,7 +179,7 @@ impl<'c> BodyWriter<'c> {
             let at = wire.out.len();
             wire.out.resize(at + room, 0);
             let read = contain(|| reader.read(&mut wire.out[at..]));
-            let result = read.unwrap_or_else(|| Err(io::Error::other("the response's reader panicked")));
+            let result = read.unwrap_or_else(|| Err(io::Error::other(Panicked("reader"))));
             wire.out.truncate(at + *result.as_ref().unwrap_or(&0));
             match result {
                 Ok(0) => break,
@@ -152,7 +201,7 @@ impl<'c> BodyWriter<'c> {
 
     /// Another writer of the same body.
     pub(crate) fn again(&mut self) -> BodyWriter<'c> {
-        BodyWriter { line: self.line, chunked: self.chunked }
+        BodyWriter::new(self.line, self.chunked)
     }
 
     /// Leaves the connection's buffers to others, if there is nothing in them.
@@ -166,7 +215,9 @@ impl<'c> BodyWriter<'c> {
         let wire = &mut *self.line.wire()?;
         wire.close_chunk();
         if self.chunked {
-            wire.out.extend_from_slice(b"0\r\n\r\n");
+            wire.out.extend_from_slice(b"0\r\n");
+            wire.out.extend_from_slice(&self.trailers);
+            wire.out.extend_from_slice(b"\r\n");
         }
         Ok(())
     }
@@ -223,9 +274,9 @@ impl Wire<dyn Transport> {
 
 /// # Cancellation
 /// A server that is shut down lets its responses finish, so a write of one is not cancelled; unless
-/// the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over. A writer
-/// that could go on for ever learns of a shutdown by
-/// [`finishing_source`](segue_core::finishing_source).
+/// the server gives them a [grace](crate::Shutdown::shutdown_within), and that is over, or the
+/// [time of the request](crate::Config::request_timeout) is. A writer that could go on for ever
+/// learns of a shutdown by [`finishing_source`](segue_core::finishing_source).
 ///
 /// # Errors
 /// The transport's, a time-out included. The connection ends.

@@ -1,5 +1,6 @@
 //! The server: its shutdown, and the loop that accepts connections.
 
+pub(crate) mod accepting;
 mod serving;
 mod shutdown;
 

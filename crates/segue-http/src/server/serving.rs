@@ -1,4 +1,5 @@
-//! The server: a handler, its limits, the accept loop and the shutdown. Used by programs.
+//! The server: a handler, its limits, the parts of a call that serves, and the shutdown. Used by
+//! programs.
 //!
 //! # The end
 //!
@@ -20,18 +21,16 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use segue_core::{CancelToken, Cancelled, Scope, after, finishing_source, is_cancelled, scope, shield};
+use segue_core::{CancelToken, Cancelled, after, finishing_source, is_cancelled, scope, shield};
 
 use crate::config::Config;
 use crate::connection::gate::Gate;
 use crate::connection::serve::{self, Handle, Shared};
+use crate::message::exchange::{Exchange, Observe};
 use crate::message::response::{IntoResponse, Request};
+use crate::server::accepting::Accepting;
 use crate::server::shutdown::Shutdown;
 use crate::wire::transport::{Listener, Transport};
-
-/// The pause after an error in accepting, and the longest one after several.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An HTTP/1.1 server: a handler, and the limits for its calls.
 ///
@@ -85,6 +84,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// ```
 pub struct Server<'h> {
     handle: Box<Handle<'h>>,
+    observe: Option<Box<Observe<'h>>>,
     config: Config,
     shutdown: Shutdown,
 }
@@ -104,6 +104,7 @@ impl<'h> Server<'h> {
     {
         Server {
             handle: Box::new(move |request| handler(request).into_response()),
+            observe: None,
             config: Config::default(),
             shutdown: Shutdown::new(),
         }
@@ -119,6 +120,30 @@ impl<'h> Server<'h> {
     #[must_use]
     pub fn config(self, config: Config) -> Server<'h> {
         Server { config, ..self }
+    }
+
+    /// Has `observer` called once at the end of each exchange: for an access log, or for counts. Of
+    /// several observers the last one counts.
+    ///
+    /// Exchanges are also those of requests that were refused, of handlers that panicked, and of
+    /// bodies that were cut. The observer is called in the fiber of the connection, and holds up
+    /// this connection alone; its panic ends there. Without an observer, nothing is recorded.
+    ///
+    /// ```
+    /// use segue_http::{End, Server};
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let cut = AtomicU64::new(0);
+    /// let server = Server::new(|_| "hello").observe(|exchange| {
+    ///     if exchange.end() != End::Complete {
+    ///         cut.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn observe(self, observer: impl Fn(&Exchange<'_>) + Send + Sync + 'h) -> Server<'h> {
+        Server { observe: Some(Box::new(observer)), ..self }
     }
 
     /// A handle that shuts this server down from anywhere.
@@ -201,6 +226,15 @@ impl<'h> Server<'h> {
     /// # Ok::<(), io::Error>(())
     /// ```
     pub fn serve<L: Listener>(&self, listener: L) -> io::Result<()> {
+        self.serve_with(listener, |listener, accepting| accepting.accept_all(listener))
+    }
+
+    /// Serves the connections that `accept_all` accepts from the listener, or from several.
+    pub(crate) fn serve_with<L>(
+        &self,
+        listener: L,
+        accept_all: impl FnOnce(&L, &Accepting<'_, '_>) -> io::Error,
+    ) -> io::Result<()> {
         let gate = Gate::new(self.config.max_connections);
         let (stop, asked) = (CancelToken::new(), AtomicBool::new(false));
         scope(|caller| {
@@ -209,7 +243,8 @@ impl<'h> Server<'h> {
                     let requests = connections.token();
                     let (stops, its, asked) = (Stops(stop.clone()), requests.clone(), &asked);
                     drop(caller.spawn_daemon(move || watch(asked, stops, &its)));
-                    let accept = || self.accept_all(&listener, &gate, connections);
+                    let accepting = Accepting { shared: self.shared(), gate: &gate, scope: connections };
+                    let accept = || accept_all(&listener, &accepting);
                     let error = self.shutdown.accepting.shield(|| stop.run(accept));
                     // First of all: no response that comes after this promises that another one can
                     // follow.
@@ -229,41 +264,9 @@ impl<'h> Server<'h> {
         })
     }
 
-    /// Spawns a fiber for each connection, until accepting fails for good.
-    fn accept_all<'s, L: Listener>(&'s self, listener: &L, gate: &'s Gate, scope: &'s Scope<'s, '_>) -> io::Error {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match listener.accept() {
-                Ok(stream) => {
-                    pause = FIRST_PAUSE;
-                    let place = match gate.enter() {
-                        Ok(place) => place,
-                        Err(cancelled) => return cancelled.into(),
-                    };
-                    // This fiber will stay at the place of its start: beside as few others as can
-                    // be.
-                    let spread = segue_core::Builder::new().attribute(segue_core::Spread);
-                    let connection = spread.within(scope).spawn(move || {
-                        let requests = &self.shutdown.requests;
-                        let shared = Shared { config: &self.config, requests, handle: &*self.handle };
-                        let serve = || serve::run(stream, &shared, Some(&place));
-                        // The connection's end is not an error of the server, and neither is its
-                        // panic, which has been reported.
-                        segue_core::unwind::contain(|| requests.run(serve));
-                    });
-                    // The scope waits for this fiber.
-                    drop(connection);
-                }
-                Err(error) if is_fatal(&error) => return error,
-                Err(error) if is_of_one_client(&error) => {}
-                Err(_) => {
-                    if let Err(cancelled) = segue_core::sleep(pause) {
-                        return cancelled.into();
-                    }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        }
+    fn shared(&self) -> Shared<'_> {
+        let requests = &self.shutdown.requests;
+        Shared { config: &self.config, requests, handle: &*self.handle, observe: self.observe.as_deref() }
     }
 
     /// Serves one connection in the calling fiber, to its end.
@@ -288,9 +291,7 @@ impl<'h> Server<'h> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn serve_connection<T: Transport + 'static>(&self, transport: T) -> io::Result<()> {
-        let Shutdown { accepting, requests } = &self.shutdown;
-        let shared = Shared { config: &self.config, requests, handle: &*self.handle };
-        let ended = accepting.run(|| serve::run(transport, &shared, None));
+        let ended = self.shutdown.accepting.run(|| serve::run(transport, &self.shared(), None));
         match ended {
             Err(error) if self.shutdown.is_shut_down() && !is_cancelled() && Cancelled::caused(&error) => Ok(()),
             ended => ended,
@@ -323,14 +324,4 @@ fn watch(asked: &AtomicBool, stops: Stops, requests: &CancelToken) {
             None => requests.cancel(),
         }
     }
-}
-
-/// Whether accepting again would fail in the same way for ever.
-fn is_fatal(error: &io::Error) -> bool {
-    Cancelled::caused(error) || error.kind() == io::ErrorKind::InvalidInput
-}
-
-/// Whether the error took a client off the backlog, so that accepting again cannot spin.
-fn is_of_one_client(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

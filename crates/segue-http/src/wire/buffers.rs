@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
+use segue_core::Cancelled;
+
 use crate::wire::transport::Transport;
 
 /// The size of a new buffer.
@@ -71,6 +73,10 @@ pub(crate) struct Wire<T: ?Sized> {
     pub(crate) out: Vec<u8>,
     /// How much of that belongs to responses that are finished.
     pub(crate) finished: usize,
+    /// How many bytes the transport has taken so far.
+    pub(crate) sent: u64,
+    /// Where the body of the present response begins: see [`position`](Wire::position).
+    pub(crate) body_at: u64,
     /// The place of the prefix of the open chunk, if one is open.
     pub(crate) open: Option<usize>,
     /// Why finished responses could not be sent, of which the next read or write tells.
@@ -91,6 +97,8 @@ impl<T> Wire<T> {
             first: Box::new([0; FIRST]),
             out: Vec::new(),
             finished: 0,
+            sent: 0,
+            body_at: 0,
             open: None,
             failed: None,
             write_timeout,
@@ -228,20 +236,83 @@ impl Wire<dyn Transport> {
         if self.out.len() > HIGH_WATER || self.failed.is_some() { self.flush() } else { Ok(()) }
     }
 
+    /// Where the output ends, counted in bytes from the connection's beginning.
+    pub(crate) fn position(&self) -> u64 {
+        self.sent + self.out.len() as u64
+    }
+
+    /// Takes back the output from a position on. Answers whether nothing of that has been sent, and
+    /// other output can follow.
+    pub(crate) fn take_back(&mut self, position: u64) -> bool {
+        let kept = position.checked_sub(self.sent).and_then(|kept| usize::try_from(kept).ok());
+        let Some(kept) = kept.filter(|_| self.failed.is_none()) else { return false };
+        self.out.truncate(kept);
+        self.finished = self.finished.min(kept);
+        self.open = None;
+        true
+    }
+
+    /// Nothing can be sent any more, unless the error is a cancellation.
+    pub(super) fn failed_by(&mut self, error: &io::Error) {
+        if !Cancelled::caused(error) {
+            self.failed = Some(error.kind().into());
+        }
+    }
+
+    /// Forgets the output, and why nothing can be sent: for a caller that only reads from now on.
+    pub(crate) fn forget_output(&mut self) {
+        self.failed = None;
+        self.out.clear();
+    }
+
+    /// Why nothing can be sent any more.
+    pub(crate) fn broken(&self) -> Option<io::ErrorKind> {
+        self.failed.as_ref().map(io::Error::kind)
+    }
+
     /// Sends the output and then `bytes`, without a copy of them.
+    ///
+    /// After an error nothing more can be sent: the client would not notice the gap. Only a
+    /// cancellation leaves the rest of the output in place, to be sent where the caller is not
+    /// cancelled; `bytes` are not part of that.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.send_all(bytes, &mut Pace::default()).map(drop)
+    }
+
+    /// As [`send`](Self::send), for a part of a body that is sent at this pace.
+    pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<()> {
+        match self.send_all(bytes, pace)? {
+            0 => Ok(()),
+            count => self.took(pace, count),
+        }
+    }
+
+    /// Sends the output and then `bytes`. Returns the length of the last write, which the pace has
+    /// not counted.
+    fn send_all(&mut self, bytes: &[u8], pace: &mut Pace) -> io::Result<usize> {
         if self.failed.is_some() {
             return Err(self.failure());
         }
         if self.out.is_empty() && bytes.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        self.finished = 0;
+        let before = self.sent;
         let mut out = std::mem::take(&mut self.out);
-        let result = self.send_pair(&out, bytes, &mut Pace::default());
-        out.clear();
+        let result = self.send_pair(&out, bytes, pace);
+        let gone = usize::try_from(self.sent - before).unwrap_or(usize::MAX).min(out.len());
+        match &result {
+            Err(error) if Cancelled::caused(error) && (bytes.is_empty() || gone < out.len()) => {
+                drop(out.drain(..gone));
+                self.finished = self.finished.saturating_sub(gone);
+            }
+            result => {
+                self.failed = result.as_ref().err().map(|error| error.kind().into());
+                out.clear();
+                self.finished = 0;
+            }
+        }
         self.out = out;
-        result.map(drop)
+        result
     }
 
     /// Sends the responses that are finished, and keeps the rest.
@@ -264,23 +335,6 @@ impl Wire<dyn Transport> {
     fn failure(&mut self) -> io::Error {
         let kind = self.failed.as_ref().map_or(io::ErrorKind::BrokenPipe, io::Error::kind);
         self.failed.replace(kind.into()).unwrap_or_else(|| kind.into())
-    }
-
-    /// As [`send`](Self::send), for a part of a body that is sent at this pace.
-    pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<()> {
-        if self.failed.is_some() {
-            return Err(self.failure());
-        }
-        if self.out.is_empty() && bytes.is_empty() {
-            return Ok(());
-        }
-        self.finished = 0;
-        let mut out = std::mem::take(&mut self.out);
-        let result = self.send_pair(&out, bytes, pace);
-        out.clear();
-        self.out = out;
-        let count = result?;
-        self.took(pace, count)
     }
 
     /// Limits the next write to the time that this pace leaves.
@@ -320,6 +374,7 @@ impl Wire<dyn Transport> {
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        self.sent += count as u64;
         if count == first.len() + second.len() {
             *pace = Pace::default();
         } else if let Err(late) = self.took(pace, count) {
@@ -354,6 +409,7 @@ impl Wire<dyn Transport> {
             if count == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
+            self.sent += count as u64;
             IoSlice::advance_slices(&mut left, count);
             if left.is_empty() {
                 return Ok(count);
@@ -375,9 +431,10 @@ fn limit(time: Duration, last: &mut Duration, set: impl FnOnce(Option<Duration>)
     Ok(())
 }
 
-/// Whether a read or write ended because its time was over.
+/// Whether a read or write ended because its time was over. A deadline of the caller's is none of
+/// these, although its error is of the same kind.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) && !Cancelled::caused(error)
 }
 
 pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {

@@ -31,13 +31,18 @@
 //! a handler that waits. Each handler readies another one, if there is something to send.
 //!
 //! On a plain thread there is nothing that could run meanwhile, and no flusher.
+//!
+//! **A watcher** is another fiber, for a handler that is to end when its client has gone. The
+//! watcher has the wire while that handler has lent its body, and so uses no wire itself; and sends
+//! all there is before it reads, so a flusher has nothing to do.
 
 use std::cell::{RefCell, RefMut};
 use std::io;
+use std::time::Duration;
 
-use segue_core::{JoinError, JoinHandle, Scope, shield};
+use segue_core::{Cancelled, JoinError, JoinHandle, Scope, shield};
 
-use crate::wire::buffers::Wire;
+use crate::wire::buffers::{MEDIUM, Wire};
 use crate::wire::transport::Transport;
 
 /// `T` is last so that `Line<T>` coerces to `Line<dyn Transport>`.
@@ -71,6 +76,21 @@ impl Line<dyn Transport> {
             *self.flusher.borrow_mut() = unfinished;
         }
         self.wire.try_borrow_mut().map_err(|_| io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// Waits until the client ends its direction, or the connection breaks; answers whether that
+    /// has come about. Bytes that arrive are kept: beyond 16 KiB of them the end can't be seen, and
+    /// nor can it by a caller that is cancelled.
+    pub(crate) fn sees_end(&self) -> bool {
+        let Ok(mut wire) = self.wire() else { return false };
+        while wire.arrived().len() < MEDIUM {
+            match wire.fill(Duration::MAX, MEDIUM) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return !Cancelled::caused(&error),
+            }
+        }
+        false
     }
 
     /// Has finished responses sent when the calling fiber suspends.

@@ -50,12 +50,16 @@ impl Wire<dyn Transport> {
                 Ok(count) => {
                     let count = some(count.min(end - at))?;
                     at += count;
+                    self.sent += count;
                     if at < end {
                         self.took(pace, usize::try_from(count).unwrap_or(usize::MAX))?;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.failed_by(&error);
+                    return Err(error);
+                }
             }
         }
         Ok(at)

@@ -4,8 +4,11 @@
 mod common;
 
 mod bad_requests;
+mod body_limits;
 mod connections;
 mod cuts;
+mod observed;
 mod request_bodies;
 mod responses;
 mod timeouts;
+mod trailers;

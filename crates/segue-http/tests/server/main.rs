@@ -6,11 +6,14 @@ mod common;
 
 mod accepting;
 mod facts;
+mod faults;
+mod gone;
 mod limits;
 mod memory;
 mod pipelining;
 mod shutdown;
 mod stages;
+mod time_limits;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
