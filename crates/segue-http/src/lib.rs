@@ -34,6 +34,7 @@
 //!   conditions, and no copies where the kernel sends files.
 //! * [`Server::observe`] has a function called at the end of each [`Exchange`]: for an access log,
 //!   which with the feature `tracing` is one call (`trace::access_log`).
+//! * [`Server::serve_all`] serves several [`Listeners`], of different kinds.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
@@ -75,6 +76,7 @@ pub mod client;
 mod config;
 mod connection;
 mod files;
+mod listeners;
 mod message;
 mod routes;
 mod server;
@@ -85,6 +87,7 @@ mod wire;
 pub use crate::config::Config;
 pub use crate::files::{FileResponse, Files};
 pub use crate::message::answers::{Html, Redirect};
+pub use crate::listeners::Listeners;
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;

@@ -40,12 +40,12 @@ const BUSY: u64 = 0;
 const USED: u64 = 1 << 62;
 const EVICTED: u64 = u64::MAX;
 
-/// A limit on how many connections there are at a time. One acceptor waits there.
+/// A limit on how many connections there are at a time. The acceptors of all listeners wait there.
 pub(crate) struct Gate {
     limit: usize,
     /// How often a connection has become idle.
     count: AtomicU64,
-    /// The acceptor waits for a connection to end with its next response.
+    /// An acceptor waits for a connection to end with its next response.
     wanted: AtomicBool,
     /// Never held across a wait.
     state: Mutex<State>,
@@ -54,7 +54,8 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct State {
     seats: Slab<Arc<Seat>>,
-    waiting: Option<Arc<Trigger>>,
+    /// The acceptors that wait, the longest waiting first.
+    waiting: VecDeque<Arc<Trigger>>,
     /// The seats that were idle at the last look at all of them, the longest idle first.
     idle: VecDeque<(u64, Arc<Seat>)>,
 }
@@ -96,7 +97,10 @@ impl Gate {
             match segue_core::timeout(GRACE, wait) {
                 Outcome::Taken(_) => {}
                 // By the caller's cancellation, or by the end of the moment.
-                Outcome::Cancelled => segue_core::check()?,
+                Outcome::Cancelled => {
+                    self.state().waiting.retain(|other| !Arc::ptr_eq(other, &trigger));
+                    segue_core::check()?;
+                }
             }
         }
     }
@@ -105,10 +109,11 @@ impl Gate {
     fn take(&self) -> Result<Place<'_>, Arc<Trigger>> {
         let mut state = self.state();
         if state.seats.len() >= self.limit {
-            return Err(Arc::clone(state.waiting.insert(Arc::new(Trigger::new()))));
+            let trigger = Arc::new(Trigger::new());
+            state.waiting.push_back(Arc::clone(&trigger));
+            return Err(trigger);
         }
         self.wanted.store(false, Ordering::Relaxed);
-        state.waiting = None;
         let seat = Seat { idle: AtomicU64::new(BUSY), since: segue_core::now(), token: CancelToken::new() };
         let seat = Arc::new(seat);
         let number = state.seats.insert(Arc::clone(&seat));
@@ -127,6 +132,10 @@ impl Gate {
     pub(crate) fn close(&self) {
         let seats: Vec<_> = self.state().seats.iter().map(|(_, seat)| Arc::clone(seat)).collect();
         seats.iter().for_each(|seat| seat.token.cancel());
+    }
+
+    fn next_waiting(&self) -> Option<Arc<Trigger>> {
+        self.state().waiting.pop_front()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -202,14 +211,12 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         // Nobody looks for this connection from now on.
         self.seat.idle.store(BUSY, Ordering::Relaxed);
-        let waiting = {
-            let mut state = self.gate.state();
-            state.seats.remove(self.number);
-            state.waiting.take()
-        };
-        if let Some(trigger) = waiting {
-            // After a cancellation the acceptor is about to leave.
-            trigger.signal(0);
+        self.gate.state().seats.remove(self.number);
+        // After a cancellation, or the end of the moment, an acceptor does not take the signal.
+        while let Some(trigger) = self.gate.next_waiting() {
+            if trigger.signal(0) {
+                break;
+            }
         }
     }
 }

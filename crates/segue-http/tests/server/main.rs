@@ -9,6 +9,7 @@ mod facts;
 mod faults;
 mod gone;
 mod limits;
+mod listeners;
 mod memory;
 mod pipelining;
 mod shutdown;
