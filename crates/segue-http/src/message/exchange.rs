@@ -50,7 +50,7 @@ pub(crate) struct Asked<'e> {
 /// use segue_http::End;
 /// assert_eq!(End::Complete.to_string(), "complete");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum End {
     /// All of the response was sent; also that to a refused request.

@@ -17,7 +17,9 @@ use crate::wire::facts::Connection;
 ///
 /// `read` returns zero when the client has ended its direction. A read or write that waits longer
 /// than the time set fails with [`io::ErrorKind::TimedOut`] or [`io::ErrorKind::WouldBlock`]. Any
-/// other error, cancellation included, ends the connection.
+/// other error ends the connection, and so does a cancellation, but for that by the [time of one
+/// request](crate::Config::request_timeout). A read or write that fails has taken no byte: after a
+/// cancellation the server sends the bytes of a failed write again.
 ///
 /// ```
 /// use std::{io, time::Duration};

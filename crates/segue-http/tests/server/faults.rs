@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::common::{self, plain, replies};
 use super::{PATIENCE, connect, get, listen, read_all, read_response, with_server};
 use segue_core::after;
-use segue_http::{Config, Request, Server};
+use segue_http::bytes::Bytes;
+use segue_http::{Config, End, Payload, Request, Response, Server};
+use segue_io::{Backend, DriverPark};
 
 /// The header time-out that is silently off: in some servers because nobody has given a timer.
 #[test]
@@ -120,6 +122,48 @@ fn a_handler_that_never_returns_holds_up_nobody_but_its_client() {
         let answer = read_all(&stuck);
         assert!(answer.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&answer));
     });
+}
+
+#[test]
+fn a_response_that_takes_too_long_is_cut_so_that_its_client_notices() {
+    for backend in [Backend::Auto, Backend::Native] {
+        let (told, tells) = mpsc::channel();
+        let told = Mutex::new(told);
+        // Made before, as that takes time.
+        let large = Bytes::from(vec![b'x'; 50_000_000]);
+        let server = Server::new(|request: &mut Request<'_>| match request.uri().path() {
+            "/large" => Response::new(large.clone().into()),
+            _ => Response::new(Payload::writer(|out| {
+                out.write_all(b"begun")?;
+                out.flush()?;
+                Ok(after(Duration::MAX).wait()?)
+            })),
+        });
+        let server = server.config(plain().request_timeout(Duration::from_millis(200)));
+        let server = server.observe(|exchange| told.lock().unwrap().send((exchange.sent(), exchange.end())).unwrap());
+        let (listener, address) = listen();
+        let shutdown = server.shutdown_handle();
+        thread::scope(|s| {
+            s.spawn(move || {
+                let _end = super::ShutDown(shutdown);
+                for path in ["/stream", "/large"] {
+                    let mut stream = connect(address);
+                    stream.write_all(get(path).as_bytes()).unwrap();
+                    // The client of the large one takes nothing until the time is over.
+                    let (sent, end) = tells.recv_timeout(PATIENCE).unwrap();
+                    assert_eq!(end, End::TimedOut);
+                    let mut taken = Vec::new();
+                    // It may also be reset.
+                    let _ = stream.read_to_end(&mut taken);
+                    let reply = replies(&taken, &[]).remove(0);
+                    assert_eq!((reply.status, reply.complete), (200, false), "{path}: {sent}");
+                    assert!(reply.body.iter().all(|byte| b"beguntx".contains(byte)));
+                }
+            });
+            let runtime = segue_sched::Runtime::new().workers(1).park(move || DriverPark::with(backend));
+            runtime.run(|| server.serve(listener)).unwrap().unwrap();
+        });
+    }
 }
 
 #[test]

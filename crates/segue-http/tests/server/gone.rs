@@ -179,3 +179,29 @@ fn a_client_that_goes_cancels_no_handler_that_does_not_ask() {
         assert!(ends.recv_timeout(PATIENCE).unwrap());
     });
 }
+
+#[test]
+fn a_client_that_goes_at_any_moment_leaves_the_server_in_order() {
+    for backend in BACKENDS {
+        let server = Server::new(|request: &mut Request<'_>| {
+            let pauses = request.uri().path().len() as u64;
+            let waited = request.body_mut().while_connected(|| after(Duration::from_micros(50 * pauses)).wait());
+            format!("{waited:?}")
+        });
+        in_fibers(&server, backend, |address| {
+            for round in 0..100 {
+                let mut leaves = connect(address);
+                let path = "/".repeat(1 + round % 5);
+                leaves.write_all(get(&path).repeat(1 + round % 3).as_bytes()).unwrap();
+                // Now, or while an answer is on its way.
+                if round % 2 == 0 {
+                    let _ = leaves.shutdown(Shutdown::Both);
+                }
+                drop(leaves);
+                let mut stays = connect(address);
+                stays.write_all(get("/").as_bytes()).unwrap();
+                assert!(read_response(&stays).ends_with("Ok(())"));
+            }
+        });
+    }
+}

@@ -61,6 +61,16 @@ fn handler(request: &mut Request<'_>) -> Response {
             let _ = never();
             Ok(())
         })),
+        // As long as is allowed: either may win.
+        "/ten" => sleep(seconds(10)).map_err(io::Error::from).map(|()| "ten").into_response(),
+        "/stream/ten" => Response::new(Payload::writer(|out| {
+            for _ in 0..5 {
+                out.write_all(b"tick")?;
+                out.flush()?;
+                sleep(seconds(2))?;
+            }
+            out.write_all(b"end")
+        })),
         "/large" => vec![b'x'; 100_000].into_response(),
         _ => echo(request).into_response(),
     }
@@ -68,14 +78,24 @@ fn handler(request: &mut Request<'_>) -> Response {
 
 /// Serves a client, and returns the seconds, the output, and the statuses and ends.
 fn outcome(stream: Memory) -> (u64, String, Vec<(u16, End)>) {
+    outcome_of(3, stream, seconds(1_000_000))
+}
+
+/// As `outcome`, by another seed, and with the end of a grace of the server.
+fn outcome_of(seed: u64, stream: Memory, grace: Duration) -> (u64, String, Vec<(u16, End)>) {
     let (taken, seen) = (stream.taken.clone(), Mutex::new(Vec::new()));
-    let time = Sim::new(3)
+    let time = Sim::new(seed)
         .run(|| {
             let start = now();
             let observe = |exchange: &segue_http::Exchange<'_>| {
                 seen.lock().unwrap().push((exchange.status().as_u16(), exchange.end()));
             };
-            let _ = Server::new(handler).config(config()).observe(observe).serve_connection(stream);
+            let server = Server::new(handler).config(config()).observe(observe);
+            segue_core::scope(|s| {
+                let shutdown = server.shutdown_handle();
+                drop(s.spawn_daemon(move || sleep(grace).map(|()| shutdown.shutdown_within(Duration::ZERO))));
+                let _ = server.serve_connection(stream);
+            });
             (now() - start).as_secs()
         })
         .unwrap_or_else(|deadlock| panic!("{deadlock}"));
@@ -161,4 +181,88 @@ fn an_exchange_that_a_grace_ends_is_told_so() {
         .unwrap_or_else(|deadlock| panic!("{deadlock}"));
     // The response in place of the second one can't be sent either.
     assert_eq!(*seen.lock().unwrap(), [End::Cancelled, End::Cancelled]);
+}
+
+/// The statuses of an output that may end anywhere, and whether each response is complete. A head
+/// that is cut is none.
+fn cut_replies(mut output: &[u8]) -> Vec<(u16, bool)> {
+    let mut found = Vec::new();
+    loop {
+        let mut slots = [httparse::EMPTY_HEADER; 16];
+        let mut head = httparse::Response::new(&mut slots);
+        let Ok(httparse::Status::Complete(size)) = head.parse(output) else {
+            let begun = &output[..output.len().min(9)];
+            assert!(b"HTTP/1.1 ".starts_with(begun), "{}", String::from_utf8_lossy(output));
+            return found;
+        };
+        let status = head.code.unwrap();
+        let length = head.headers.iter().find(|line| line.name == "content-length");
+        let length = length.map(|line| std::str::from_utf8(line.value).unwrap().parse::<usize>().unwrap());
+        output = &output[size..];
+        let end = match length {
+            Some(length) => Some(length).filter(|length| *length <= output.len()),
+            None => chunks_end(output),
+        };
+        found.push((status, end.is_some()));
+        match end {
+            Some(end) => output = &output[end..],
+            None => return found,
+        }
+    }
+}
+
+/// Where the last chunk ends.
+fn chunks_end(output: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let Ok(httparse::Status::Complete((prefix, size))) = httparse::parse_chunk_size(&output[at..]) else {
+            assert!(output.len() - at < 8, "{}", String::from_utf8_lossy(&output[at..]));
+            return None;
+        };
+        at += prefix + size as usize + 2;
+        if at > output.len() {
+            return None;
+        }
+        assert_eq!(&output[at - 2..at], b"\r\n");
+        if size == 0 {
+            return Some(at);
+        }
+    }
+}
+
+#[test]
+fn however_the_times_fall_the_output_and_the_observer_say_the_same() {
+    let paths = ["/", "/six", "/ten", "/waits", "/stream/ten", "/stream/unsent", "/stream", "/large"];
+    let mut ends = std::collections::HashMap::new();
+    for seed in 0..600_u64 {
+        let pick = |n: u64, of: u64| (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (8 * n)) % of;
+        let asked: Vec<_> = (0..1 + pick(0, 4)).map(|n| paths[pick(n + 1, 8) as usize]).collect();
+        let paces = [
+            (Duration::ZERO, usize::MAX),
+            (seconds(1), 60),
+            (seconds(2), 30_000),
+            (seconds(1), 11_000),
+            (seconds(10), 90),
+        ];
+        let stream = Memory::new(asked.iter().map(|path| get(path)).collect::<String>());
+        let grace = if pick(6, 2) == 0 { seconds(1_000_000) } else { seconds(pick(7, 40)) };
+        let (_, text, seen) = outcome_of(seed, Memory { pace: paces[pick(5, 5) as usize], ..stream }, grace);
+        let case = format!("{seed}: {asked:?}, {seen:?}: {text:.500}");
+        let replies = cut_replies(text.as_bytes());
+        assert!(replies.len() <= seen.len() && seen.len() <= asked.len(), "{case}");
+        for (n, (status, end)) in seen.iter().enumerate() {
+            *ends.entry((*status, *end)).or_insert(0) += 1;
+            let is_whole = replies.get(n) == Some(&(*status, true));
+            match end {
+                // Responses that were gathered, and then could not be sent in time.
+                End::Complete => assert!(is_whole || grace < seconds(1_000), "{case}"),
+                End::TimedOut => assert!(is_whole == (*status == 503) || grace < seconds(1_000), "{case}"),
+                _ => assert!(!is_whole, "{case}"),
+            }
+            assert!(is_whole || n + 1 >= replies.len(), "nothing follows a gap: {case}");
+        }
+    }
+    for end in [(200, End::Complete), (200, End::TimedOut), (503, End::TimedOut), (200, End::Cancelled)] {
+        assert!(ends.get(&end).is_some_and(|count| *count > 10), "{ends:?}");
+    }
 }
