@@ -82,6 +82,8 @@ mod routes;
 mod server;
 #[cfg(feature = "tracing")]
 pub mod trace;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod wire;
 
 pub use crate::config::Config;

@@ -76,7 +76,7 @@ pub(crate) fn run<T: Transport + 'static>(
     let mut connection = Served::new(&line, shared, place);
     connection.handshake()?;
     loop {
-        match connection.next()? {
+        match connection.next().inspect_err(|_| connection.wire().say_end())? {
             Next::Request(head) => {
                 connection.used = true;
                 if !connection.exchange_all(head)? {
@@ -89,7 +89,10 @@ pub(crate) fn run<T: Transport + 'static>(
                 connection.at_work(|connection| connection.reject(reject, is_head))?;
                 break;
             }
-            Next::End => return Ok(()),
+            Next::End => {
+                connection.wire().say_end();
+                return Ok(());
+            }
         }
     }
     connection.linger();
@@ -249,6 +252,8 @@ impl<'c> Served<'c> {
                 Ok(0) => Next::End,
                 Ok(_) => continue,
                 Err(error) if is_timeout(&error) && length == 0 => Next::End,
+                // TLS that ends without its close; between requests nothing is cut off by that.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Next::End,
                 Err(error) if is_timeout(&error) => {
                     Next::Reject(Reject::new(StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"))
                 }

@@ -403,6 +403,8 @@ impl State {
             }
             Ok(0) => Err(self.fail(BodyError::Truncated)),
             Ok(count) => Ok(count),
+            // TLS without its close.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.fail(BodyError::Truncated)),
             Err(error) if is_timeout(&error) => Err(self.fail(BodyError::TimedOut)),
             Err(error) => {
                 self.failed = Some(BodyError::Truncated);

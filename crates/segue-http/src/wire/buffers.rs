@@ -115,6 +115,17 @@ impl Wire<dyn Transport> {
         segue_core::timeout(limit, || self.transport.handshake())
     }
 
+    /// Says to the client of a secured stream that this is its end, if that takes no time. A stream
+    /// in the open needs no word.
+    #[inline(never)] // A wait for the first input is to need little of the stack.
+    pub(crate) fn say_end(&mut self) {
+        if self.transport.is_secure() {
+            let set = limit(AT_ONCE, &mut self.write_limit, |limit| self.transport.set_write_timeout(limit));
+            // The connection is over in any case.
+            let _ = set.and_then(|()| self.transport.shutdown_write());
+        }
+    }
+
     /// The input that is not consumed.
     pub(crate) fn arrived(&self) -> &[u8] {
         &self.input[self.start..self.end]
@@ -381,6 +392,13 @@ impl Wire<dyn Transport> {
             // Nothing is sent any more: the reader has not got all of these bytes.
             self.failed = Some(late);
         }
+        // As in `send_pair`; the bytes are taken. A stream of TLS that is cancelled here sends them
+        // later.
+        if let Err(error) = self.transport.flush()
+            && !Cancelled::caused(&error)
+        {
+            self.failed.get_or_insert(error);
+        }
         Ok(count)
     }
 
@@ -412,7 +430,8 @@ impl Wire<dyn Transport> {
             self.sent += count as u64;
             IoSlice::advance_slices(&mut left, count);
             if left.is_empty() {
-                return Ok(count);
+                // A stream of TLS may have encrypted the bytes, and not sent them.
+                return self.transport.flush().map(|()| count);
             }
             self.took(pace, count)?;
         }
