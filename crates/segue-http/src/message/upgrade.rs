@@ -152,7 +152,8 @@ impl Write for Upgraded<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        // A write that was cancelled may have left bytes in a stream of TLS.
+        self.wire.transport.flush()
     }
 }
 

@@ -181,6 +181,11 @@ impl Engine {
         self.peer_closed && self.plain.is_empty()
     }
 
+    /// Whether a read needs no more ciphertext.
+    pub(super) fn has_answer(&self) -> bool {
+        !self.plain.is_empty() || self.peer_closed || self.failed.is_some()
+    }
+
     /// The ciphertext for the peer.
     pub(super) fn outgoing(&self) -> &[u8] {
         self.outgoing.filled()

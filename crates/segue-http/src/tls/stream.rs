@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use segue_core::{LocalBoxSource, Waitable, after};
 
 use crate::tls::buffer::LARGE;
 use crate::tls::engine::{Engine, io_error};
@@ -355,6 +356,13 @@ impl<T: Transport> Transport for Stream<T> {
 
     fn is_secure(&self) -> bool {
         true
+    }
+
+    fn readable_source(&self) -> Option<Waitable<LocalBoxSource<'_, io::Result<()>>>> {
+        if self.engine.has_answer() {
+            return Some(after(Duration::ZERO).map(|()| Ok(())).boxed_local());
+        }
+        self.stream.readable_source()
     }
 
     fn now(&self) -> Instant {

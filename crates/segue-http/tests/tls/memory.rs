@@ -1,64 +1,93 @@
-//! The memory of idle connections. A measurement, which is printed; its process should run nothing
-//! else: `cargo test --test tls --features tls -- --ignored --nocapture memory`.
+//! The memory of idle connections: a measurement, printed by
+//! `cargo test -p segue-http --all-features --test tls -- --ignored --exact --nocapture
+//! memory::idle_connections`.
+//!
+//! The clients are in a process of their own, which is this program once more.
 
+use std::env;
 use std::fs;
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use segue_http::Server;
+use segue_http::tls::rustls::server::UnbufferedServerConnection;
 use segue_io::net::TcpListener;
 use segue_sched::Runtime;
 
 use crate::common::plain;
-use crate::{client, get, read_response, server_config, with_server};
+use crate::{ask, client, dial, server_config, with_server};
 
-const COUNT: usize = 400;
+/// Connections before and in the measurement: the first ones fill spare places.
+const COUNTS: [usize; 2] = [100, 900];
+const VARIABLE: &str = "SEGUE_TLS_MEMORY";
 
-/// What this process has in memory alone, in bytes.
+/// The memory that this process alone has, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or("0");
     line.split_whitespace().next().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0) << 10
 }
 
-/// Prints the memory of each connection, its client's included, which has no fiber.
-fn measure(name: &str, mut connect: impl FnMut() -> Box<dyn std::any::Any>) {
-    // The first ones fill spare places.
-    let first: Vec<_> = (0..50).map(|_| connect()).collect();
-    thread::sleep(Duration::from_millis(1_500));
-    let before = resident();
-    let all: Vec<_> = (0..COUNT).map(|_| connect()).collect();
-    // Idle connections give their stacks back after a second.
-    thread::sleep(Duration::from_millis(2_500));
-    println!("{name}: {} bytes a connection", (resident().saturating_sub(before)) / COUNT);
-    drop((first, all));
+/// Has another process connect, and prints the memory of each connection here.
+fn measure(kind: &str, address: SocketAddr) {
+    let mut clients = Command::new(env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", "memory::clients"])
+        .env(VARIABLE, format!("{kind} {address}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut tell, mut hear) = (clients.stdin.take().unwrap(), BufReader::new(clients.stdout.take().unwrap()).lines());
+    let [before, after] = COUNTS.map(|_| {
+        writeln!(tell, "go").unwrap();
+        assert!(hear.by_ref().map_while(Result::ok).any(|line| line.ends_with("ready")));
+        // Idle connections give back, after a second, the stacks that their requests needed.
+        thread::sleep(Duration::from_millis(1_500));
+        resident()
+    });
+    println!("{kind}: {} bytes a connection", after.saturating_sub(before) / COUNTS[1]);
+    drop(tell);
+    clients.wait().unwrap();
+}
+
+#[test]
+#[ignore = "a part of the measurement"]
+fn clients() {
+    let Ok(told) = env::var(VARIABLE) else { return };
+    let (kind, address) = told.split_once(' ').unwrap();
+    let address: SocketAddr = address.parse().unwrap();
+    let (mut secured, mut open) = (Vec::new(), Vec::new());
+    let mut counts = COUNTS.into_iter();
+    for _ in io::stdin().lines().map_while(Result::ok) {
+        for _ in 0..counts.next().unwrap_or(0) {
+            if kind == "TLS" {
+                secured.push(client(address));
+                ask(secured.last_mut().unwrap(), "/").unwrap();
+            } else {
+                open.push(dial(address));
+                ask(open.last_mut().unwrap(), "/").unwrap();
+            }
+        }
+        println!("ready");
+    }
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn memory_of_idle_connections() {
-    let server = Server::new(|_| "hello").config(plain());
-    with_server(server, server_config(), |address| {
-        measure("TLS, with the client's end", || {
-            let mut stream = client(address);
-            stream.write_all(get("/").as_bytes()).unwrap();
-            read_response(&mut stream);
-            Box::new(stream)
-        });
-    });
+fn idle_connections() {
+    let server = || Server::new(|_| "hello").config(plain());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let server = Server::new(|_| "hello").config(plain());
-    let shutdown = server.shutdown_handle();
+    let open = server();
+    let shutdown = open.shutdown_handle();
     thread::scope(|s| {
-        s.spawn(move || Runtime::new().workers(2).run(|| server.serve(listener)).unwrap().unwrap());
-        measure("plain", || {
-            let mut stream = crate::dial(address);
-            stream.write_all(get("/").as_bytes()).unwrap();
-            read_response(&mut stream);
-            Box::new(stream)
-        });
+        s.spawn(|| Runtime::new().workers(2).run(|| open.serve(listener)).unwrap().unwrap());
+        measure("open", address);
         shutdown.shutdown();
     });
+    with_server(server(), server_config(), |address| measure("TLS", address));
+    println!("of these, rustls' connection without its boxes: {}", size_of::<UnbufferedServerConnection>());
 }
