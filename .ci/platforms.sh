@@ -10,7 +10,7 @@ UNIX_PORTED="$PORTED segue-conformance segue-stm segue-parse segue-macros segue-
 UNIX_CHECKED="aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd"
 # The tests of what other Unix systems do with sockets, files and processes, run on Linux.
 PORTABLE_TESTS="net sources files files_like_std directories processes descriptors standard_streams signals passing
-    foreign_wait exhausted files_exhausted first_uses pipeline other_parties"
+    foreign_wait exhausted files_exhausted first_uses pipeline other_parties sending"
 # The test programs that run on further targets. The others take minutes under an emulator.
 PORTED_TESTS="segue-core switch spawn time
     segue-fiber coroutine handlers effects_hostile overflow grown_stacks abort pool traces

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{BACKENDS, everywhere, on_one_worker, pair};
-use rustix::fs::Advice;
+use rustix::fs::{Advice, OFlags};
 use segue_core::{CancelToken, Cancelled, scope};
 use segue_io::fs::File;
 use segue_io::net::{TcpStream, UnixStream};
@@ -236,8 +236,60 @@ fn paths_lead_below_a_directory_and_never_out() {
         assert_eq!(read("a/file/x").unwrap_err().kind(), ErrorKind::NotADirectory);
         assert_eq!(read("a\0b").unwrap_err().kind(), ErrorKind::InvalidInput);
         assert!(File::open_below(&root, "a").unwrap().metadata().unwrap().is_dir());
+        // The flag of the open is taken away: a ring would take the flag for a wish not to wait.
+        let file = File::open_below(&root, "a/file").unwrap();
+        assert!(!rustix::fs::fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
         // Nobody writes to this pipe.
         assert!(!File::open_below(&root, "pipe").unwrap().metadata().unwrap().is_file());
+    });
+}
+
+#[test]
+fn a_name_that_turns_into_a_link_meanwhile_never_leads_out() {
+    let dir = Scratch::new();
+    dir.file("root/a/file", b"inside");
+    dir.file("out/file", b"secret");
+    symlink("../out", dir.0.join("root/b")).unwrap();
+    let root_path = dir.0.join("root");
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        // The name `a` is a directory, nothing, and a link that leads out, in turn.
+        threads.spawn(|| {
+            let rename = |from: &str, to: &str| std::fs::rename(root_path.join(from), root_path.join(to)).unwrap();
+            while done.load(Ordering::Relaxed) == 0 {
+                rename("a", "c");
+                rename("b", "a");
+                rename("a", "b");
+                rename("c", "a");
+            }
+        });
+        struct Done<'a>(&'a AtomicUsize);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.store(1, Ordering::Relaxed);
+            }
+        }
+        let _done = Done(&done);
+        everywhere(|| {
+            let root = File::open(&root_path).unwrap();
+            // Each of both is seen, however long that takes, and much beside.
+            let (mut found, mut refused) = (0, 0);
+            while found == 0 || refused == 0 || found + refused < 500 {
+                let mut text = String::new();
+                match File::open_below(&root, "a/file").and_then(|mut file| file.read_to_string(&mut text)) {
+                    Ok(_) => {
+                        assert_eq!(text, "inside");
+                        found += 1;
+                    }
+                    Err(error) => {
+                        use ErrorKind::{CrossesDevices, NotADirectory, NotFound, WouldBlock};
+                        let kinds = [CrossesDevices, NotADirectory, NotFound, WouldBlock];
+                        assert!(kinds.contains(&error.kind()), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        });
     });
 }
 
