@@ -64,11 +64,11 @@
 //!
 //! The head of a response and a body of at most 16 KiB are written in one call; so are all
 //! responses to requests that arrived together. A longer file goes from the page cache to a socket
-//! without a copy, on Linux, up to 128 KiB by one call. An idle connection has no buffers: the first bytes
-//! are read into its fiber's stack, and then the connection takes a buffer that another connection
-//! of the worker has left. So an idle connection holds the pages of its stack that its requests
-//! have touched (two of 4 KiB with a handler that needs little) and about 1 KiB elsewhere: the
-//! socket with its two queues, the fiber, its place and its timer. The kernel's part is not
+//! without a copy, on Linux, up to 128 KiB by one call. An idle connection has no buffers: the
+//! first bytes are read into its fiber's stack, and then the connection takes a buffer that another
+//! connection of the worker has left. So an idle connection holds the pages of its stack that its
+//! requests have touched (two of 4 KiB with a handler that needs little) and about 1 KiB elsewhere:
+//! the socket with its two queues, the fiber, its place and its timer. The kernel's part is not
 //! counted. `bench run http` of the repository measures this, and the time of a request, beside
 //! hyper.
 #![forbid(unsafe_code)]
@@ -81,16 +81,16 @@ mod listeners;
 mod message;
 mod routes;
 mod server;
-#[cfg(feature = "tracing")]
-pub mod trace;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "tracing")]
+pub mod trace;
 mod wire;
 
 pub use crate::config::Config;
 pub use crate::files::{FileResponse, Files};
-pub use crate::message::answers::{Html, Redirect};
 pub use crate::listeners::Listeners;
+pub use crate::message::answers::{Html, Redirect};
 pub use crate::message::body::Body;
 pub use crate::message::body_error::BodyError;
 pub use crate::message::encode::BodyWriter;

@@ -58,6 +58,8 @@ pub(crate) struct Pace {
     deadline: Option<Instant>,
     /// Since the deadline was set.
     taken: usize,
+    /// The time was over before so much was taken as is wanted: there is none for another write.
+    is_late: bool,
 }
 
 /// The stream and its buffers. `T` is last so that `Wire<T>` coerces to `Wire<dyn Transport>`.
@@ -287,20 +289,12 @@ impl Wire<dyn Transport> {
     /// cancellation leaves the rest of the output in place, to be sent where the caller is not
     /// cancelled; `bytes` are not part of that.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.send_all(bytes, &mut Pace::default()).map(drop)
+        self.send_at(&mut Pace::default(), bytes).map(drop)
     }
 
-    /// As [`send`](Self::send), for a part of a body that is sent at this pace.
-    pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<()> {
-        match self.send_all(bytes, pace)? {
-            0 => Ok(()),
-            count => self.took(pace, count),
-        }
-    }
-
-    /// Sends the output and then `bytes`. Returns the length of the last write, which the pace has
-    /// not counted.
-    fn send_all(&mut self, bytes: &[u8], pace: &mut Pace) -> io::Result<usize> {
+    /// As [`send`](Self::send), for a part of a body that is sent at this pace. Returns the length
+    /// of the last write, which the pace has not counted.
+    pub(super) fn send_at(&mut self, pace: &mut Pace, bytes: &[u8]) -> io::Result<usize> {
         if self.failed.is_some() {
             return Err(self.failure());
         }
@@ -351,6 +345,7 @@ impl Wire<dyn Transport> {
     /// Limits the next write to the time that this pace leaves.
     pub(super) fn limit_write(&mut self, pace: &Pace) -> io::Result<()> {
         let time = match pace.deadline {
+            _ if pace.is_late => return Err(io::ErrorKind::TimedOut.into()),
             None => self.write_timeout,
             Some(deadline) => deadline.saturating_duration_since(self.transport.now()),
         };
@@ -359,16 +354,15 @@ impl Wire<dyn Transport> {
         limit(time.max(AT_ONCE), write_limit, |limit| transport.set_write_timeout(limit))
     }
 
-    /// The client has taken so many bytes, and is to take more.
-    pub(super) fn took(&mut self, pace: &mut Pace, count: usize) -> io::Result<()> {
+    /// The client has taken so many bytes.
+    pub(super) fn took(&mut self, pace: &mut Pace, count: usize) {
         pace.taken += count;
         let now = self.transport.now();
         if pace.deadline.is_none() || pace.taken >= PACE {
-            *pace = Pace { deadline: now.checked_add(self.write_timeout), taken: 0 };
-        } else if pace.deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(io::ErrorKind::TimedOut.into());
+            *pace = Pace { deadline: now.checked_add(self.write_timeout), taken: 0, is_late: false };
+        } else {
+            pace.is_late = pace.deadline.is_some_and(|deadline| deadline <= now);
         }
-        Ok(())
     }
 
     /// Writes some of `first` and `second` behind the output, at the pace that
@@ -388,9 +382,12 @@ impl Wire<dyn Transport> {
         self.sent += count as u64;
         if count == first.len() + second.len() {
             *pace = Pace::default();
-        } else if let Err(late) = self.took(pace, count) {
-            // Nothing is sent any more: the reader has not got all of these bytes.
-            self.failed = Some(late);
+        } else {
+            self.took(pace, count);
+            if pace.is_late {
+                // Nothing is sent any more: the reader has not got all of these bytes.
+                self.failed = Some(io::ErrorKind::TimedOut.into());
+            }
         }
         // As in `send_pair`; the bytes are taken. A stream of TLS that is cancelled here sends them
         // later.
@@ -433,7 +430,7 @@ impl Wire<dyn Transport> {
                 // A stream of TLS may have encrypted the bytes, and not sent them.
                 return self.transport.flush().map(|()| count);
             }
-            self.took(pace, count)?;
+            self.took(pace, count);
         }
     }
 }

@@ -25,7 +25,10 @@ impl Wire<dyn Transport> {
         if end.saturating_sub(start) <= COPY_LIMIT as u64 {
             return self.append_file(file, start, end);
         }
-        self.send_at(pace, &[])?;
+        let count = self.send_at(pace, &[])?;
+        if count > 0 {
+            self.took(pace, count);
+        }
         let at = self.send_directly(file, start, end, pace)?;
         self.copy_file(file, at, end, pace)
     }
@@ -51,9 +54,7 @@ impl Wire<dyn Transport> {
                     let count = some(count.min(end - at))?;
                     at += count;
                     self.sent += count;
-                    if at < end {
-                        self.took(pace, usize::try_from(count).unwrap_or(usize::MAX))?;
-                    }
+                    self.took(pace, usize::try_from(count).unwrap_or(usize::MAX));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
                 Err(error) => {
@@ -72,7 +73,8 @@ impl Wire<dyn Transport> {
             bytes.resize(READ.min(usize::try_from(end - at).unwrap_or(READ)), 0);
             let read = retry(|| file.read_at(&mut bytes, at))?;
             at += some(read as u64)?;
-            self.send_at(pace, &bytes[..read])?;
+            let count = self.send_at(pace, &bytes[..read])?;
+            self.took(pace, count);
         }
         Ok(())
     }

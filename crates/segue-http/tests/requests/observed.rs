@@ -84,7 +84,7 @@ fn an_observer_is_told_of_each_exchange_and_its_end() {
         (get("/panic"), (line("GET /panic"), 500, 0, 21, 0, End::Panicked)),
         ("GET / HTTP/1.1\r\n\r\n".into(), (String::new(), 400, 0, 26, 0, End::Complete)),
         ("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n".into(), (String::new(), 501, 0, 33, 0, End::Complete)),
-        (post("/", "Content-Length: 99999999\r\n\r\n"), (line("POST /"), 413, 0, 30, 0, End::Complete)),
+        (post("/", "Content-Length: 99999999\r\n\r\n"), (line("POST /"), 413, 0, 20, 0, End::Complete)),
     ] {
         let (all, text) = observe(plain(), Script::new([send(&request), Step::End]));
         assert_eq!(all, [expected], "{request}\n{text}");
