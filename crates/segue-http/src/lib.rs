@@ -35,6 +35,9 @@
 //! * [`Server::observe`] has a function called at the end of each [`Exchange`]: for an access log,
 //!   which with the feature `tracing` is one call (`trace::access_log`).
 //! * [`Server::serve_all`] serves several [`Listeners`], of different kinds.
+//!   to a [`BodyWriter`]; or the connection itself, which goes on in another protocol
+//!   ([`Payload::upgrade`]). [`event_stream`] sends events to browsers; with the feature
+//!   `websocket`, the module of that name has WebSockets.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
@@ -85,6 +88,8 @@ mod server;
 pub mod tls;
 #[cfg(feature = "tracing")]
 pub mod trace;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 mod wire;
 
 pub use crate::config::Config;

@@ -479,16 +479,16 @@ impl<'c> Served<'c> {
     /// [`Payload::upgrade`](crate::Payload::upgrade). Answers in place of a response that cannot.
     #[cold]
     #[inline(never)] // Its caller is to need little of the stack.
-    fn upgrade(&mut self, asks: bool, state: &mut State, mut response: Response) -> Response {
-        let protocol = response.headers_mut().remove(header::UPGRADE);
-        let mut answer = match &protocol {
+    fn upgrade(&mut self, asks: bool, state: &mut State, response: Response) -> Response {
+        let protocol = response.headers().get(header::UPGRADE).cloned();
+        let mut refusal = match &protocol {
             None => internal_error(),
             Some(_) if !asks => StatusCode::UPGRADE_REQUIRED.into_response(),
-            Some(_) if self.discard_body(state) => response,
+            Some(_) if self.discard_body(state) => return response,
             Some(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
         };
-        answer.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
-        answer
+        refusal.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
+        refusal
     }
 
     /// Has the function of an upgrade talk over the connection, which ends afterwards.

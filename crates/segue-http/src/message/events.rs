@@ -147,8 +147,8 @@ impl Events<'_> {
         self.keep_alive = time.max(Duration::from_millis(1));
     }
 
-    /// The [id](Event::id) of the last event that the client has got over an earlier connection: the
-    /// stream goes on behind that one. `None` if there is none, or that is no UTF-8.
+    /// The [id](Event::id) of the last event that the client has got over an earlier connection:
+    /// the stream goes on behind that one. `None` if there is none, or that is no UTF-8.
     ///
     /// ```
     /// use segue_http::{Event, Events, Request, event_stream};

@@ -165,8 +165,8 @@ impl Payload {
     ///
     /// A body of the request that the handler has not read is discarded first, if little. A request
     /// of HTTP/1.0, or without `upgrade` in its `Connection`, is answered with 426, a body that
-    /// can't be discarded with 413, a response without `Upgrade` with 500; and `talk` is not called.
-    /// An error or a panic of `talk` ends the connection.
+    /// can't be discarded with 413, a response without `Upgrade` with 500; and `talk` is not
+    /// called. An error or a panic of `talk` ends the connection.
     ///
     /// The connection counts among [`Config::max_connections`](crate::Config::max_connections), and
     /// nothing ends the connection to make room. A shutdown asks `talk` to finish, as

@@ -1,5 +1,5 @@
-//! The stream of a connection that has left HTTP. Used by the functions of upgrades, WebSocket among
-//! them.
+//! The stream of a connection that has left HTTP. Used by the functions of upgrades, WebSocket
+//! among them.
 //!
 //! # Buffers
 //!
@@ -11,6 +11,8 @@
 use std::cell::RefMut;
 use std::io::{self, Read, Write};
 use std::time::Duration;
+#[cfg(feature = "websocket")]
+use std::time::Instant;
 
 use segue_core::{LocalBoxSource, Waitable, after};
 
@@ -98,6 +100,12 @@ impl<'c> Upgraded<'c> {
         self.rush = false;
         self.wire.rest();
         self.wire.transport.readable_source()
+    }
+
+    /// The time by which the limits of this stream are counted.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn now(&self) -> Instant {
+        self.wire.transport.now()
     }
 
     /// Writes some of two slices, in one call.

@@ -122,9 +122,9 @@ pub trait Transport: io::Read + io::Write {
     /// such source.
     ///
     /// A stream that has bytes of its own in store, as one of TLS has, is ready as long as there
-    /// are some. Its source may be ready although no byte comes of that, as when a part of a record has
-    /// arrived: a reader that must not wait sets a short [limit](Self::set_read_timeout). A source
-    /// that was made before a read or write is dropped before that.
+    /// are some. Its source may be ready although no byte comes of that, as when a part of a record
+    /// has arrived: a reader that must not wait sets a short [limit](Self::set_read_timeout). A
+    /// source that was made before a read or write is dropped before that.
     ///
     /// # Cancellation
     /// The wait has *no effect*: nothing is read.
