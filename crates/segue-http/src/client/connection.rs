@@ -185,8 +185,8 @@ impl<T: Transport + 'static> Connection<T> {
     /// [`flush`](Self::flush): so requests that are pipelined go out together.
     ///
     /// The target is the path of the request's URI, and `Host` its authority if there is no such
-    /// header. The headers that frame the body are the connection's. A response whose body is not
-    /// read to its end is discarded first, up to 64 KiB.
+    /// header. The headers that frame the body are the connection's. The unread rest of a response
+    /// is discarded first, up to 64 KiB.
     ///
     /// While requests are sent no response is read: a server that answers much and is not read
     /// stops reading, in the end, and the write time-out ends the connection. So let few requests

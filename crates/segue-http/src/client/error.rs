@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The client's error inside of this one, if there is one.
+    /// The client's error inside of this one, if there is one. This never waits.
     ///
     /// ```
     /// use segue_http::client::Error;

@@ -184,7 +184,7 @@ enum Decoder {
     Chunked(Chunked),
     /// A response that ends with its connection: bytes that may still come.
     UntilClose(u64),
-    /// One whose connection has ended.
+    /// One that has ended with its connection.
     Closed,
 }
 
