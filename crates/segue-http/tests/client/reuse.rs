@@ -1,9 +1,10 @@
 //! Whether a connection may be used again: after unread bodies, cancellation and failure.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use segue_core::{CancelToken, Cancelled};
-use segue_http::client::Error;
+use segue_http::client::{Connection, Error};
 
 use super::common::{Step, pause, send};
 use super::{assert_error, connect, exchange, get};
@@ -82,6 +83,17 @@ fn a_cancelled_exchange_ends_the_connection() {
     let (mut connection, _) = connect([send("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"), send("xxx")]);
     connection.request(get("/")).unwrap();
     assert!(cancelled(|| connection.send(get("/"))));
+    assert!(!connection.is_reusable());
+}
+
+#[test]
+fn a_time_limit_of_the_caller_is_a_cancellation_and_not_a_time_out_of_the_connection() {
+    // Connections wait in the backlog, and nobody answers.
+    let listener = segue_io::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = segue_io::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut connection = Connection::new(stream);
+    let limited = segue_core::timeout(Duration::from_millis(5), || connection.request(get("/")).map(drop));
+    assert!(limited.is_err_and(|error| Cancelled::caused(&error) && Error::of(&error).is_none()));
     assert!(!connection.is_reusable());
 }
 
