@@ -5,6 +5,7 @@ mod checks;
 mod ends;
 mod rates;
 mod reports;
+mod secure;
 
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
