@@ -1,6 +1,6 @@
 //! Counts the connections of a server; when there are too many, the gate ends idle ones to make
-//! room for newcomers. Used by the accept loops, and by each connection, which tells the gate of its
-//! idle times.
+//! room for newcomers. Used by the accept loops, and by each connection, which tells the gate of
+//! its idle times.
 //!
 //! # Which connection has to go
 //!

@@ -127,6 +127,23 @@ fn the_responses_before_one_that_takes_too_long_are_sent_in_full() {
 }
 
 #[test]
+fn a_response_that_the_next_ones_time_interrupts_is_completed() {
+    let mut replaced = 0;
+    for seed in 0..60 {
+        for path in ["/stream", "/large"] {
+            // Ten seconds are not enough for the first response.
+            let slow = Memory { pace: (seconds(4), 30), ..Memory::new(get("/first") + &get(path)) };
+            let (_, text, seen) = outcome_of(seed, slow, seconds(1_000_000));
+            let replies = cut_replies(text.as_bytes());
+            assert_eq!((replies[0], seen[0]), ((200, true), (200, End::Complete)), "{seed}, {path}: {text}");
+            assert!(text.contains("GET /first ") && seen[1].1 == End::TimedOut, "{seed}, {path}: {text}");
+            replaced += usize::from(seen[1].0 == 503 && replies[1] == (503, true));
+        }
+    }
+    assert!(replaced > 10, "{replaced}");
+}
+
+#[test]
 fn a_body_that_takes_too_long_is_cut() {
     let (took, text, seen) = outcome(Memory::new(get("/stream") + &get("/next")));
     assert_eq!((took, &seen[..]), (10, &[(200, End::TimedOut)][..]));
