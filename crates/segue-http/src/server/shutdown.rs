@@ -8,8 +8,8 @@ use segue_core::CancelToken;
 
 /// Shuts servers down, from anywhere: from a handler, another fiber, another thread.
 ///
-/// [Made by a server](Server::shutdown_handle), or earlier, and then [given to
-/// it](Server::with_shutdown). Clones are the same handle, which may outlive the server.
+/// [Made by a server](crate::Server::shutdown_handle), or earlier, and then [given to
+/// it](crate::Server::with_shutdown). Clones are the same handle, which may outlive the server.
 ///
 /// ```
 /// let server = segue_http::Server::new(|_| "hello");
@@ -27,7 +27,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A handle that shuts down each server that is [given](Server::with_shutdown).
+    /// A handle that shuts down each server that is [given](crate::Server::with_shutdown).
     ///
     /// ```
     /// use segue_http::{Server, Shutdown};
