@@ -39,7 +39,8 @@
 //!   ([`Payload::upgrade`]). [`event_stream`] sends events to browsers; with the feature
 //!   `websocket`, the module of that name has WebSockets.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
-//!   implemented for TCP; TLS, Unix sockets and tests implement them in a few lines.
+//!   implemented for TCP and Unix sockets; tests implement them in a few lines. With the feature
+//!   `tls`, `tls::Listener` secures the streams of another listener, by rustls.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
 //!   [`Transport`].
 //!

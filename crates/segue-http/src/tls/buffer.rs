@@ -11,7 +11,8 @@ pub(super) const LARGE: usize = 33 << 10;
 const SPARES: [usize; 2] = [32, 8];
 
 thread_local! {
-    /// The buffers that no queue of the thread has, by size. Each is initialised to its full length.
+    /// The buffers that no queue of the thread has, by size. Each is initialised to its full
+    /// length.
     static SPARE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -106,10 +107,12 @@ impl Drop for Buffer {
 
 /// A buffer of at least this size.
 fn take(size: usize) -> Vec<u8> {
-    let (kind, size) = match size {
-        ..=SMALL => (0, SMALL),
-        ..=LARGE => (1, LARGE),
-        _ => return vec![0; size],
+    let (kind, size) = if size <= SMALL {
+        (0, SMALL)
+    } else if size <= LARGE {
+        (1, LARGE)
+    } else {
+        return vec![0; size];
     };
     // None while the thread ends.
     let spare = SPARE.try_with(|spare| spare.borrow_mut()[kind].pop());

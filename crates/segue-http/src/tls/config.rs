@@ -12,12 +12,13 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 /// The only protocol of this crate, by its registered name.
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// A server's configuration from PEM: its chain of certificates, its own first, and the private key.
+/// A server's configuration from PEM: its chain of certificates, its own first, and the private
+/// key.
 ///
 /// Versions 1.2 and 1.3, of the process' cryptography if rustls was told of one, else of ring's;
 /// `http/1.1` by ALPN; no certificates of clients; and tickets, so that a client can resume its
 /// session without the server keeping anything. For all else, change the fields, or build one by
-/// [`rustls`](crate::tls::rustls).
+/// [`rustls`](crate::tls::rustls). Never waits.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if one of the two has no certificate or key, or they don't
@@ -45,7 +46,10 @@ pub fn server_config(chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> io::Resu
     Ok(config)
 }
 
-/// As [`server_config`], from two files. They are read by std, which blocks the thread.
+/// As [`server_config`], from two files.
+///
+/// # Cancellation
+/// *No effect*: the files are read by std, which blocks the thread.
 ///
 /// # Errors
 /// Those of reading; then as for [`server_config`].
@@ -64,7 +68,7 @@ pub fn server_config_from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) 
 /// A client's configuration that trusts servers with a certificate of these authorities, in PEM.
 ///
 /// Versions and cryptography are those of [`server_config`]; `http/1.1` by ALPN; sessions are
-/// resumed.
+/// resumed. Never waits.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if there is no certificate in there.

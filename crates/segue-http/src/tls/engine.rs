@@ -3,7 +3,8 @@
 //!
 //! # The idea
 //!
-//! rustls' unbuffered connection keeps keys and counters, and no bytes. An engine adds three queues:
+//! rustls' unbuffered connection keeps keys and counters, and no bytes. An engine adds three
+//! queues:
 //!
 //! ```text
 //!   the peer's ciphertext --> incoming --> rustls --> the reader's buffer, the rest to plain
@@ -18,7 +19,7 @@
 //!   before.
 //! * `outgoing` has ciphertext in the order in which rustls has numbered the records. These bytes
 //!   are sent in that order, each once, or the stream ends.
-//! * What has no bytes has no buffer.
+//! * A queue without bytes has no buffer.
 //!
 //! # States
 //!
@@ -30,17 +31,17 @@
 //! | closed by the peer | the writer's close; an error | over; failed |
 //! | failed, over | nothing | |
 //!
-//! "Closed by us" is `closed`, "closed by the peer" is `peer_closed`, "failed" is `failed`: the same
-//! error is given for ever, after the plaintext that came before. An error adds an alert for the
-//! peer to `outgoing`.
+//! "Closed by us" is `closed`, "closed by the peer" is `peer_closed`, "failed" is `failed`: the
+//! same error is given for ever, after the plaintext that came before. An error adds an alert for
+//! the peer to `outgoing`.
 //!
 //! # Cancellation
 //!
 //! The stream alone waits: for room in the transport, or for ciphertext. A cancellation there finds
 //! the engine between two calls. Bytes that the transport has taken were taken off `outgoing`; the
-//! others stay, and are the first to be sent by the next read, write, flush or close. A writer whose
-//! bytes were encrypted was told so, and does not bring them again. Bytes that were received are in
-//! `incoming` before the next wait. So a cancelled call loses nothing, and may be made again.
+//! others stay, and are the first to be sent by the next read, write, flush or close. A writer was
+//! told which of its bytes were encrypted, and does not bring these again. Bytes that were received
+//! are in `incoming` before the next wait. So a cancelled call loses nothing, and can be repeated.
 //!
 //! **The race to fear** is a second encryption of the same bytes: a write that fails after it has
 //! encrypted some. So a write sends before it encrypts, and never afterwards.
@@ -106,7 +107,7 @@ enum Wish<'a> {
     Close,
 }
 
-/// Where plaintext goes.
+/// The place for plaintext.
 struct Sink<'a> {
     dst: &'a mut [u8],
     taken: usize,
@@ -253,8 +254,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Has rustls work until it rests. Returns how much plaintext is in `dst`; the error of a record
-    /// behind that is for the next call.
+    /// Has rustls work until it rests. Returns how much plaintext is in `dst`; the error of a
+    /// record behind that is for the next call.
     fn drive(&mut self, dst: &mut [u8], wish: &Wish<'_>) -> Result<usize, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

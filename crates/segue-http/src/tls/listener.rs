@@ -29,7 +29,7 @@ use crate::wire::transport::{self, Transport};
 pub struct Acceptor(Arc<ServerConfig>);
 
 impl Acceptor {
-    /// Secures by this configuration.
+    /// Secures by this configuration. Never waits.
     ///
     /// Early data is not accepted, whatever the configuration says: such a request may be one that
     /// somebody else has recorded. Its client sends the request again, after the handshake.
@@ -105,7 +105,8 @@ pub struct Listener<L> {
 }
 
 impl<L: transport::Listener> Listener<L> {
-    /// Accepts as `listener`, and secures by this configuration, as [`Acceptor::new`] does.
+    /// Accepts as `listener`, and secures by this configuration, as [`Acceptor::new`] does. Never
+    /// waits.
     ///
     /// # Errors
     /// As for [`Acceptor::new`].

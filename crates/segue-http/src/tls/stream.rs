@@ -22,7 +22,7 @@ const MOST_OUTGOING: usize = 32 << 10;
 /// No record for less than this before that.
 const LEAST_ROOM: usize = 1 << 10;
 
-/// A stream whose bytes are secured by TLS on the stream below.
+/// A stream that secures its bytes by TLS, on the stream below.
 ///
 /// A server's is made by an [`Acceptor`](crate::tls::Acceptor) or a
 /// [`Listener`](crate::tls::Listener), a client's by [`connect`](Self::connect). The handshake is
@@ -38,7 +38,7 @@ const LEAST_ROOM: usize = 1 << 10;
 /// the first bytes of a record are there.
 ///
 /// # Cancellation
-/// Reads and writes that are cancelled, or whose time is over, lose nothing and can be made again.
+/// Reads and writes that are cancelled, or time out, lose nothing and can be made again.
 /// A write that fails has taken nothing; encrypted bytes that were not sent are sent by the next
 /// call. So a stream goes on after a cancellation or a time-out, in both directions.
 ///
@@ -112,7 +112,7 @@ impl<T: Transport> Stream<T> {
         }
     }
 
-    /// What both ends have agreed on; `None` before the handshake.
+    /// The facts on which both ends have agreed; `None` before the handshake.
     ///
     /// ```
     /// use segue_http::{Transport, tls};

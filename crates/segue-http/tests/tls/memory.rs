@@ -6,19 +6,19 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use segue_http::Server;
 use segue_http::tls::rustls::server::UnbufferedServerConnection;
+use segue_http::{Server, Transport};
 use segue_io::net::TcpListener;
 use segue_sched::Runtime;
 
 use crate::common::plain;
-use crate::{ask, client, dial, server_config, with_server};
+use crate::{ask, beside, client, client_config, dial, pair, server_config, with_server};
 
 /// Connections before and in the measurement: the first ones fill spare places.
 const COUNTS: [usize; 2] = [100, 900];
@@ -45,7 +45,7 @@ fn measure(kind: &str, address: SocketAddr) {
         writeln!(tell, "go").unwrap();
         assert!(hear.by_ref().map_while(Result::ok).any(|line| line.ends_with("ready")));
         // Idle connections give back, after a second, the stacks that their requests needed.
-        thread::sleep(Duration::from_millis(1_500));
+        (0..200).for_each(|_| thread::sleep(Duration::from_millis(8)));
         resident()
     });
     println!("{kind}: {} bytes a connection", after.saturating_sub(before) / COUNTS[1]);
@@ -75,6 +75,25 @@ fn clients() {
     }
 }
 
+/// The memory of a server's secured stream alone, with all that rustls has for that.
+fn streams_alone() -> usize {
+    let mut streams = Vec::new();
+    let [before, after] = [50, 450].map(|count| {
+        while streams.len() < count {
+            let (mut client, mut server) = pair(client_config());
+            client.set_read_timeout(Some(Duration::from_nanos(1))).unwrap();
+            beside(|| server.handshake().unwrap(), || while client.handshake().is_err() {});
+            server.flush().unwrap();
+            // The last message, and the tickets.
+            let _ = client.read(&mut [0]);
+            server.get_ref().shrink();
+            streams.push(server);
+        }
+        resident()
+    });
+    after.saturating_sub(before) / 400
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn idle_connections() {
@@ -89,5 +108,6 @@ fn idle_connections() {
         shutdown.shutdown();
     });
     with_server(server(), server_config(), |address| measure("TLS", address));
+    println!("a stream alone: {}", streams_alone());
     println!("of these, rustls' connection without its boxes: {}", size_of::<UnbufferedServerConnection>());
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use segue_http::Server;
 
 use crate::common::{echo, plain};
-use crate::{get, server_config, with_server};
+use crate::{ask, get, server_config, with_server};
 
 #[test]
 fn openssl_gets_its_answers() {
@@ -33,5 +33,29 @@ fn openssl_gets_its_answers() {
             assert!(text.contains("GET /first ") && text.ends_with("GET /last "), "{text}");
             drop(input);
         }
+    });
+}
+
+#[test]
+fn nobody_renegotiates() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("there is no openssl here");
+        return;
+    }
+    with_server(Server::new(echo).config(plain()), server_config(), |address| {
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-tls1_2", "-connect", &address.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program's command for that. It ends when the server refuses.
+        let mut input = client.stdin.take().unwrap();
+        input.write_all(b"R\n").unwrap();
+        let output = client.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("RENEGOTIATING") && text.contains("no renegotiation"), "{text}");
+        assert!(ask(&mut crate::client(address), "/").unwrap().ends_with("GET / "));
     });
 }

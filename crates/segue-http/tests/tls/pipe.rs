@@ -68,6 +68,13 @@ impl Pipe {
         half.notify_all(0);
     }
 
+    /// Gives back the room of both directions, in which nothing is.
+    pub fn shrink(&self) {
+        for half in [&self.input, &self.output] {
+            half.lock().state().bytes.shrink_to_fit();
+        }
+    }
+
     /// How many bytes this end has ever written.
     pub fn written(&self) -> usize {
         self.output.lock().state().seen

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use segue_http::{Config, Connection, Request, Server, Transport, tls};
+use segue_http::{Config, Connection, Payload, Request, Server, Transport, tls};
 
 use crate::common::{echo, plain, replies};
 use crate::{PATIENCE, ask, client, dial, get, pattern, server_config, with_server};
@@ -209,5 +209,35 @@ fn a_panic_of_a_handler_is_answered() {
     with_server(server.config(Config::new()), server_config(), |address| {
         assert!(ask(&mut client(address), "/panic").unwrap().starts_with("HTTP/1.1 500 "));
         assert!(ask(&mut client(address), "/").unwrap().ends_with("fine"));
+    });
+}
+
+#[test]
+fn an_upgraded_connection_is_secured_too() {
+    let server = Server::new(|_: &mut Request<'_>| {
+        let payload = Payload::upgrade(|mut stream| {
+            let mut got = Vec::new();
+            while !got.ends_with(b"!") {
+                stream.readable_source().unwrap().wait()??;
+                let mut some = [0; 7];
+                let count = stream.read(&mut some)?;
+                got.extend_from_slice(&some[..count]);
+            }
+            stream.write_all(&got)
+        });
+        http::Response::builder().header("upgrade", "echo").body(payload).unwrap()
+    });
+    with_server(server.config(plain()), server_config(), |address| {
+        let mut stream = client(address);
+        let head = "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+        // Read too much, together with the request; then in a record of its own.
+        stream.write_all(format!("{head}one and ").as_bytes()).unwrap();
+        stream.flush().unwrap();
+        stream.write_all(b"the other one, in many pieces!").unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.starts_with("HTTP/1.1 101 "), "{text}");
+        assert!(text.ends_with("\r\n\r\none and the other one, in many pieces!"), "{text}");
     });
 }
