@@ -5,7 +5,8 @@
 //!
 //! The wire's input may have bytes behind the request: the stream begins with these. From then on
 //! the stream reads as an idle connection does: the first 512 bytes without a buffer, and only a
-//! client that sends more gets one, until the next wait. Writes go to the transport at once, so
+//! client that sends more gets one, until the next wait. Where the wait is one for *readable*, the
+//! read behind that goes into a buffer at once. Writes go to the transport at once, so
 //! their count says how many bytes the client gets, also of a write that is cancelled.
 
 use std::cell::RefMut;
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 use segue_core::{LocalBoxSource, Waitable, after};
 
-use crate::wire::buffers::{AT_ONCE, FIRST, MEDIUM, Pace, Wire, is_timeout};
+use crate::wire::buffers::{AT_ONCE, FIRST, MEDIUM, Pace, SMALL, Wire, is_timeout};
 use crate::wire::transport::Transport;
 
 /// The stream of a connection that was [upgraded](crate::Payload::upgrade): first the bytes that
@@ -42,13 +43,14 @@ pub struct Upgraded<'c> {
     wire: RefMut<'c, Wire<dyn Transport>>,
     read_timeout: Duration,
     pace: Pace,
-    /// The last read has filled its room: more has arrived, most likely.
-    rush: bool,
+    /// The room for something that has arrived, most likely, since the last read has filled its
+    /// room, or since its wait is over; zero if nothing is known.
+    rush: usize,
 }
 
 impl<'c> Upgraded<'c> {
     pub(crate) fn new(wire: RefMut<'c, Wire<dyn Transport>>) -> Upgraded<'c> {
-        Upgraded { wire, read_timeout: Duration::MAX, pace: Pace::default(), rush: false }
+        Upgraded { wire, read_timeout: Duration::MAX, pace: Pace::default(), rush: 0 }
     }
 
     /// Limits each following read. At first there is no limit, which `None` is, too.
@@ -97,7 +99,7 @@ impl<'c> Upgraded<'c> {
         if !self.wire.arrived().is_empty() {
             return Some(after(Duration::ZERO).map(|()| Ok(())).boxed_local());
         }
-        self.rush = false;
+        self.rush = SMALL;
         self.wire.rest();
         self.wire.transport.readable_source()
     }
@@ -114,9 +116,10 @@ impl<'c> Upgraded<'c> {
     }
 
     fn fill(&mut self) -> io::Result<usize> {
-        if std::mem::take(&mut self.rush) {
-            // A buffer that is there already, but not for the length of a wait.
-            match self.wire.fill(AT_ONCE, MEDIUM) {
+        let room = std::mem::take(&mut self.rush);
+        if room > 0 {
+            // Into a buffer at once, but not for the length of a wait.
+            match self.wire.fill(AT_ONCE, room) {
                 Err(error) if is_timeout(&error) && self.read_timeout > AT_ONCE => {}
                 filled => return filled,
             }
@@ -138,7 +141,7 @@ impl Read for Upgraded<'_> {
         if self.wire.arrived().is_empty() {
             // Not every transport asks.
             segue_core::check()?;
-            self.rush = self.fill()? >= FIRST;
+            self.rush = if self.fill()? >= FIRST { MEDIUM } else { 0 };
         }
         let arrived = self.wire.arrived();
         let count = arrived.len().min(dst.len());

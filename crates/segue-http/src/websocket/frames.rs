@@ -20,7 +20,7 @@ pub(super) struct Frames {
 }
 
 /// A payload up to this length does not count as growth.
-const SMALL: u64 = 256;
+const SMALL: u64 = 128;
 
 impl Frames {
     /// How many bytes there are before something else begins: a part of a header, or a payload.

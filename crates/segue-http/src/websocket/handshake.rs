@@ -61,8 +61,8 @@ impl Options {
         };
         let answer = accept_key::answer(key.as_bytes());
         let protocol = self.choose(request.headers()).cloned();
-        let (options, chosen) = (self.clone(), protocol.clone());
-        let mut response = Response::new(Payload::upgrade(move |stream| socket::run(stream, &options, chosen, talk)));
+        let (limits, chosen) = (self.limits, protocol.clone());
+        let mut response = Response::new(Payload::upgrade(move |stream| socket::run(stream, limits, chosen, talk)));
         let headers = response.headers_mut();
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         headers.extend(HeaderValue::from_str(&answer).ok().map(|answer| (header::SEC_WEBSOCKET_ACCEPT, answer)));

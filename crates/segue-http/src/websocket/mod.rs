@@ -40,7 +40,7 @@
 //!
 //! # Costs
 //!
-//! While a WebSocket waits, its connection has no buffers but 256 bytes, and the part of a message
+//! While a WebSocket waits, its connection has no buffers but 128 bytes, and the part of a message
 //! that has arrived.
 
 mod accept_key;

@@ -19,21 +19,29 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub(super) limits: Limits,
+    pub(super) any_origin: bool,
+    pub(super) protocols: Vec<String>,
+}
+
+/// The part of the options that a WebSocket has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
     pub(super) max_message_bytes: usize,
     pub(super) max_frame_bytes: usize,
     pub(super) ping_interval: Duration,
     pub(super) close_timeout: Duration,
-    pub(super) any_origin: bool,
-    pub(super) protocols: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            max_message_bytes: 1 << 20,
-            max_frame_bytes: 64 << 10,
-            ping_interval: Duration::from_secs(30),
-            close_timeout: Duration::from_secs(1),
+            limits: Limits {
+                max_message_bytes: 1 << 20,
+                max_frame_bytes: 64 << 10,
+                ping_interval: Duration::from_secs(30),
+                close_timeout: Duration::from_secs(1),
+            },
             any_origin: false,
             protocols: Vec::new(),
         }
@@ -60,7 +68,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn max_message_bytes(self, bytes: usize) -> Options {
-        Options { max_message_bytes: bytes, ..self }
+        Options { limits: Limits { max_message_bytes: bytes, ..self.limits }, ..self }
     }
 
     /// The most bytes of a frame: browsers send each message up to a considerable length as one.
@@ -71,7 +79,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn max_frame_bytes(self, bytes: usize) -> Options {
-        Options { max_frame_bytes: bytes, ..self }
+        Options { limits: Limits { max_frame_bytes: bytes, ..self.limits }, ..self }
     }
 
     /// How long a client may be silent before [`WebSocket::recv`](super::WebSocket::recv) sends a
@@ -86,7 +94,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn ping_interval(self, time: Duration) -> Options {
-        Options { ping_interval: time.max(Duration::from_millis(1)), ..self }
+        Options { limits: Limits { ping_interval: time.max(Duration::from_millis(1)), ..self.limits }, ..self }
     }
 
     /// How long the server waits for the client's answer when the server says goodbye.
@@ -98,7 +106,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn close_timeout(self, time: Duration) -> Options {
-        Options { close_timeout: time, ..self }
+        Options { limits: Limits { close_timeout: time, ..self.limits }, ..self }
     }
 
     /// Accepts pages of any origin.

@@ -41,12 +41,12 @@ use tungstenite::{Error, error::ProtocolError};
 use crate::message::idle;
 use crate::message::upgrade::Upgraded;
 use crate::websocket::message::Message;
-use crate::websocket::options::Options;
+use crate::websocket::options::Limits;
 use crate::websocket::pipe::Pipe;
 use crate::wire::buffers::is_timeout;
 
 /// The protocol's own buffer for input, while there is no large frame.
-const BUFFER: usize = 256;
+const BUFFER: usize = 128;
 /// The longest reason of a close.
 const MAX_REASON: usize = 123;
 
@@ -70,8 +70,7 @@ pub struct WebSocket<'c> {
     protocol: WebSocketContext,
     pipe: Pipe<'c>,
     config: WebSocketConfig,
-    ping_interval: Duration,
-    close_timeout: Duration,
+    limits: Limits,
     subprotocol: Option<String>,
     close_code: Option<u16>,
     /// See the table above.
@@ -83,18 +82,18 @@ pub struct WebSocket<'c> {
 /// Has `talk` use the WebSocket, and says goodbye.
 pub(super) fn run(
     stream: Upgraded<'_>,
-    options: &Options,
+    limits: Limits,
     subprotocol: Option<String>,
     talk: impl FnOnce(&mut WebSocket<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut socket = WebSocket::new(stream, options, subprotocol);
+    let mut socket = WebSocket::new(stream, limits, subprotocol);
     let talked = contain(|| talk(&mut socket));
     let code = match talked {
         Some(Ok(())) if is_finishing() => CloseCode::Away,
         Some(Ok(())) => CloseCode::Normal,
         _ => CloseCode::Error,
     };
-    // Nobody is left who could use the error.
+    // Nobody is left that could use the error.
     let _ = socket.say_goodbye(code, "");
     talked.unwrap_or_else(|| Err(io::Error::other("the function of a WebSocket panicked")))
 }
@@ -115,18 +114,17 @@ enum Waited<T> {
 }
 
 impl<'c> WebSocket<'c> {
-    fn new(stream: Upgraded<'c>, options: &Options, subprotocol: Option<String>) -> WebSocket<'c> {
+    fn new(stream: Upgraded<'c>, limits: Limits, subprotocol: Option<String>) -> WebSocket<'c> {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
-            .max_message_size(Some(options.max_message_bytes))
-            .max_frame_size(Some(options.max_frame_bytes));
+            .max_message_size(Some(limits.max_message_bytes))
+            .max_frame_size(Some(limits.max_frame_bytes));
         WebSocket {
             protocol: WebSocketContext::new(Role::Server, Some(config)),
             pipe: Pipe::new(stream),
             config,
-            ping_interval: options.ping_interval,
-            close_timeout: options.close_timeout,
+            limits,
             subprotocol,
             close_code: None,
             over: false,
@@ -397,7 +395,7 @@ impl<'c> WebSocket<'c> {
     /// Until when the client may be silent; `None` is for ever.
     fn silent_until(&self) -> Option<Instant> {
         let times = if self.pipe.pinged { 2 } else { 1 };
-        self.pipe.heard.checked_add(self.ping_interval.checked_mul(times)?)
+        self.pipe.heard.checked_add(self.limits.ping_interval.checked_mul(times)?)
     }
 
     fn ping(&mut self) -> io::Result<()> {
@@ -410,7 +408,7 @@ impl<'c> WebSocket<'c> {
         self.protocol.write(&mut self.pipe, ping).and_then(|()| self.protocol.flush(&mut self.pipe)).map_err(into_io)
     }
 
-    /// Replaces a protocol whose buffers have grown. Between two messages.
+    /// Puts a new protocol, between two messages, in place of one with buffers that have grown.
     #[cold]
     fn renew(&mut self) -> io::Result<()> {
         self.settle()?;
@@ -431,7 +429,7 @@ impl<'c> WebSocket<'c> {
         if self.over || self.pipe.broken {
             return Ok(());
         }
-        self.pipe.until = self.pipe.stream.now().checked_add(self.close_timeout);
+        self.pipe.until = self.pipe.stream.now().checked_add(self.limits.close_timeout);
         self.protocol.close(&mut self.pipe, Some(goodbye(code, reason))).map_err(into_io)?;
         self.over = true;
         loop {

@@ -69,8 +69,9 @@ pub(crate) struct Wire<T: ?Sized> {
     start: usize,
     end: usize,
     /// The room for the beginning of a request. Not on the fiber's stack: the frames of an idle
-    /// wait are to fit into a page.
-    first: Box<[u8; FIRST]>,
+    /// wait are to fit into a page. `None` before the first read, and while a handler waits for
+    /// other things than reads.
+    first: Option<Box<[u8; FIRST]>>,
     /// Written but not sent.
     pub(crate) out: Vec<u8>,
     /// How much of that belongs to responses that are finished.
@@ -96,7 +97,7 @@ impl<T> Wire<T> {
             input: Vec::new(),
             start: 0,
             end: 0,
-            first: Box::new([0; FIRST]),
+            first: None,
             out: Vec::new(),
             finished: 0,
             sent: 0,
@@ -170,7 +171,8 @@ impl Wire<dyn Transport> {
         self.flush()?;
         self.leave_buffers();
         self.limit_read(time)?;
-        let count = retry(|| self.transport.read(&mut self.first[..]))?;
+        let first = self.first.get_or_insert_with(|| Box::new([0; FIRST]));
+        let count = retry(|| self.transport.read(&mut first[..]))?;
         if count > 0 {
             self.take_first(count)?;
         }
@@ -193,7 +195,9 @@ impl Wire<dyn Transport> {
     #[inline(never)] // As `leave_buffers`.
     fn take_first(&mut self, count: usize) -> io::Result<()> {
         self.make_room(SMALL);
-        self.input[..count].copy_from_slice(&self.first[..count]);
+        if let Some(first) = &self.first {
+            self.input[..count].copy_from_slice(&first[..count]);
+        }
         self.end = count;
         if count == FIRST {
             // There is more, most likely, that belongs to the same requests. An error shows at the
@@ -399,10 +403,11 @@ impl Wire<dyn Transport> {
         Ok(count)
     }
 
-    /// Leaves the buffers to others, if there is nothing in them.
+    /// Leaves the buffers to others, if there is nothing in them: before a wait that is no read.
     pub(crate) fn rest(&mut self) {
         if self.out.is_empty() && self.arrived().is_empty() {
             self.leave_buffers();
+            self.first = None;
         }
     }
 

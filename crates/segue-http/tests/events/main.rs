@@ -3,7 +3,8 @@
 use segue_core::after;
 use segue_http::{Event, Events, Request, Server, event_stream};
 use segue_io::net::TcpListener;
-use std::io::{Read, Write};
+use segue_io::{Backend, DriverPark};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -35,13 +36,37 @@ fn read_all(mut stream: &TcpStream) -> Vec<u8> {
     all
 }
 
+/// Where a server runs.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Each connection is a thread.
+    Threads,
+    /// Each connection is a fiber.
+    Fibers(Backend),
+}
+
+const PLACES: [Place; 3] = [Place::Threads, Place::Fibers(Backend::Auto), Place::Fibers(Backend::Native)];
+
+impl Place {
+    fn serve(self, server: &Server<'_>, listener: TcpListener) -> io::Result<()> {
+        let serve = || server.serve(listener);
+        match self {
+            Place::Threads => serve(),
+            Place::Fibers(backend) => {
+                let runtime = segue_sched::Runtime::new().workers(2);
+                runtime.park(move || DriverPark::with(backend)).run(serve).unwrap()
+            }
+        }
+    }
+}
+
 /// Runs `client` while `server` serves; the client shuts the server down, or its end does.
-fn with_server<T>(server: Server<'_>, client: impl FnOnce(SocketAddr, &segue_http::Shutdown) -> T) -> T {
+fn with_server<T>(place: Place, server: Server<'_>, client: impl FnOnce(SocketAddr, &segue_http::Shutdown) -> T) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = server.shutdown_handle();
     thread::scope(|s| {
-        let serving = s.spawn(move || server.serve(listener));
+        let serving = s.spawn(move || place.serve(&server, listener));
         // However the client ends, so that its panic is seen.
         let client = || client(address, &shutdown);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(client));
@@ -76,88 +101,98 @@ fn an_event_has_a_line_for_each_part_and_none_by_injection() {
 
 #[test]
 fn a_stream_sends_each_event_at_once_and_goes_on_behind_the_last_id() {
-    let server = Server::new(|request: &mut Request<'_>| {
-        let last: u64 = Events::last_id(request).and_then(|id| id.parse().ok()).unwrap_or(0);
-        event_stream(move |events| {
-            for n in last + 1.. {
-                events.send(&Event::new(format!("event {n}")).id(n))?;
-                if events.wait_for(after(Duration::from_millis(1)))?.is_none() {
-                    break;
+    for place in PLACES {
+        let server = Server::new(|request: &mut Request<'_>| {
+            let last: u64 = Events::last_id(request).and_then(|id| id.parse().ok()).unwrap_or(0);
+            event_stream(move |events| {
+                for n in last + 1.. {
+                    events.send(&Event::new(format!("event {n}")).id(n))?;
+                    if events.wait_for(after(Duration::from_millis(1)))?.is_none() {
+                        break;
+                    }
                 }
+                events.send(&Event::new("over"))
+            })
+        });
+        with_server(place, server, |address, shutdown| {
+            let stream = ask(address, "");
+            let head = String::from_utf8(read_until(&stream, b"\r\n\r\n")).unwrap();
+            assert!(
+                head.contains("content-type: text/event-stream\r\n") && head.contains("cache-control: no-cache\r\n")
+            );
+            read_until(&stream, b"id: 1\ndata: event 1\n\n");
+            read_until(&stream, b"id: 3\ndata: event 3\n\n");
+            let later = ask(address, "Last-Event-ID: 41\r\n");
+            let text = String::from_utf8(read_until(&later, b"\ndata: event 42\n\n")).unwrap();
+            assert!(!text.contains("event 41"));
+            shutdown.shutdown();
+            for stream in [stream, later] {
+                let text = String::from_utf8(read_all(&stream)).unwrap();
+                assert!(text.ends_with("data: over\n\n\r\n0\r\n\r\n"), "{text}");
             }
-            events.send(&Event::new("over"))
-        })
-    });
-    with_server(server, |address, shutdown| {
-        let stream = ask(address, "");
-        let head = String::from_utf8(read_until(&stream, b"\r\n\r\n")).unwrap();
-        assert!(head.contains("content-type: text/event-stream\r\n") && head.contains("cache-control: no-cache\r\n"));
-        read_until(&stream, b"id: 1\ndata: event 1\n\n");
-        read_until(&stream, b"id: 3\ndata: event 3\n\n");
-        let later = ask(address, "Last-Event-ID: 41\r\n");
-        let text = String::from_utf8(read_until(&later, b"\ndata: event 42\n\n")).unwrap();
-        assert!(!text.contains("event 41"));
-        shutdown.shutdown();
-        for stream in [stream, later] {
-            let text = String::from_utf8(read_all(&stream)).unwrap();
-            assert!(text.ends_with("data: over\n\n\r\n0\r\n\r\n"), "{text}");
-        }
-    });
+        });
+    }
 }
 
 #[test]
 fn idle_streams_get_comments_and_do_not_hold_a_shutdown_up() {
-    let server = Server::new(|_| {
-        event_stream(|events| {
-            events.keep_alive(Duration::from_millis(5));
-            while let Some(()) = events.wait_for(after(Duration::MAX))? {}
-            Ok(())
-        })
-    });
-    with_server(server, |address, shutdown| {
-        let streams: Vec<_> = (0..100).map(|_| ask(address, "")).collect();
-        for stream in &streams {
-            read_until(stream, b"\r\n3\r\n:\n\n\r\n3\r\n:\n\n\r\n");
-        }
-        let begun = Instant::now();
-        shutdown.shutdown();
-        for stream in &streams {
-            assert!(read_all(stream).ends_with(b"0\r\n\r\n"), "the body has its end");
-        }
-        assert!(begun.elapsed() < PATIENCE);
-    });
+    for place in PLACES {
+        let server = Server::new(|_| {
+            event_stream(|events| {
+                events.keep_alive(Duration::from_millis(5));
+                while let Some(()) = events.wait_for(after(Duration::MAX))? {}
+                Ok(())
+            })
+        });
+        with_server(place, server, |address, shutdown| {
+            let streams: Vec<_> = (0..100).map(|_| ask(address, "")).collect();
+            for stream in &streams {
+                read_until(stream, b"\r\n3\r\n:\n\n\r\n3\r\n:\n\n\r\n");
+            }
+            let begun = Instant::now();
+            shutdown.shutdown();
+            for stream in &streams {
+                assert!(read_all(stream).ends_with(b"0\r\n\r\n"), "the body has its end");
+            }
+            assert!(begun.elapsed() < PATIENCE);
+        });
+    }
 }
 
 #[test]
 fn a_client_that_has_left_is_noticed_by_a_comment() {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let server = Server::new(|_| {
-        let tell = tell.lock().unwrap().clone();
-        event_stream(move |events| {
-            events.keep_alive(Duration::from_millis(1));
-            let ended = events.wait_for(after(Duration::MAX));
-            tell.send(ended.is_err()).unwrap();
-            ended.map(drop)
-        })
-    });
-    with_server(server, |address, _| {
-        let stream = ask(address, "");
-        read_until(&stream, b":\n\n");
-        drop(stream);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
-    });
+    for place in PLACES {
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let server = Server::new(|_| {
+            let tell = tell.lock().unwrap().clone();
+            event_stream(move |events| {
+                events.keep_alive(Duration::from_millis(1));
+                let ended = events.wait_for(after(Duration::MAX));
+                tell.send(ended.is_err()).unwrap();
+                ended.map(drop)
+            })
+        });
+        with_server(place, server, |address, _| {
+            let stream = ask(address, "");
+            read_until(&stream, b":\n\n");
+            drop(stream);
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+        });
+    }
 }
 
 #[test]
 fn an_old_client_reads_events_until_the_end() {
-    let server = Server::new(|_| event_stream(|events| events.send(&Event::new("only"))));
-    with_server(server, |address, _| {
-        let mut stream = connect(address);
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-        assert!(read_all(&stream).ends_with(b"\r\n\r\ndata: only\n\n"));
-        let mut stream = connect(address);
-        stream.write_all(b"HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
-        assert!(read_all(&stream).ends_with(b"\r\n\r\n"));
-    });
+    for place in PLACES {
+        let server = Server::new(|_| event_stream(|events| events.send(&Event::new("only"))));
+        with_server(place, server, |address, _| {
+            let mut stream = connect(address);
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+            assert!(read_all(&stream).ends_with(b"\r\n\r\ndata: only\n\n"));
+            let mut stream = connect(address);
+            stream.write_all(b"HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+            assert!(read_all(&stream).ends_with(b"\r\n\r\n"));
+        });
+    }
 }

@@ -7,6 +7,7 @@ use segue_core::{CancelToken, Either, WaitQueue, WaitsFor, after};
 use segue_http::websocket::Options;
 use segue_http::{Request, Server};
 use segue_io::net::TcpListener;
+use segue_io::{Backend, DriverPark};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -40,13 +41,37 @@ fn read_all(mut stream: &TcpStream) -> Vec<u8> {
     all
 }
 
+/// Where a server runs.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Each connection is a thread.
+    Threads,
+    /// Each connection is a fiber.
+    Fibers(Backend),
+}
+
+const PLACES: [Place; 3] = [Place::Threads, Place::Fibers(Backend::Auto), Place::Fibers(Backend::Native)];
+
+impl Place {
+    fn serve(self, server: &Server<'_>, listener: TcpListener) -> io::Result<()> {
+        let serve = || server.serve(listener);
+        match self {
+            Place::Threads => serve(),
+            Place::Fibers(backend) => {
+                let runtime = segue_sched::Runtime::new().workers(2);
+                runtime.park(move || DriverPark::with(backend)).run(serve).unwrap()
+            }
+        }
+    }
+}
+
 /// Runs `client` while `server` serves; the client shuts the server down, or its end does.
-fn with_server<T>(server: Server<'_>, client: impl FnOnce(SocketAddr, &segue_http::Shutdown) -> T) -> T {
+fn with_server<T>(place: Place, server: Server<'_>, client: impl FnOnce(SocketAddr, &segue_http::Shutdown) -> T) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = server.shutdown_handle();
     thread::scope(|s| {
-        let serving = s.spawn(move || server.serve(listener));
+        let serving = s.spawn(move || place.serve(&server, listener));
         // However the client ends, so that its panic is seen.
         let client = || client(address, &shutdown);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(client));
@@ -89,192 +114,206 @@ type Outbox = Arc<WaitQueue<VecDeque<String>, Option<String>>>;
 
 #[test]
 fn one_fiber_serves_its_client_and_its_outbox() {
-    let clients: Arc<Mutex<Vec<Outbox>>> = Arc::default();
-    let server = Server::new(|request: &mut Request<'_>| {
-        let (clients, outbox) = (Arc::clone(&clients), Outbox::new(WaitQueue::new(VecDeque::new())));
-        clients.lock().unwrap().push(Arc::clone(&outbox));
-        Options::new().accept(request, move |socket| {
-            loop {
-                let line = outbox.source(WaitsFor::new("a line"), |lines| !lines.is_empty(), VecDeque::pop_front);
-                match socket.recv_or(line)? {
-                    Either::Left(None) => return Ok(()),
-                    Either::Left(Some(message)) => {
-                        for other in clients.lock().unwrap().iter() {
-                            let mut lines = other.lock();
-                            lines.state().push_back(message.as_text().unwrap().to_string());
-                            lines.notify_one(0);
+    for place in PLACES {
+        let clients: Arc<Mutex<Vec<Outbox>>> = Arc::default();
+        let server = Server::new(|request: &mut Request<'_>| {
+            let (clients, outbox) = (Arc::clone(&clients), Outbox::new(WaitQueue::new(VecDeque::new())));
+            clients.lock().unwrap().push(Arc::clone(&outbox));
+            Options::new().accept(request, move |socket| {
+                loop {
+                    let line = outbox.source(WaitsFor::new("a line"), |lines| !lines.is_empty(), VecDeque::pop_front);
+                    match socket.recv_or(line)? {
+                        Either::Left(None) => return Ok(()),
+                        Either::Left(Some(message)) => {
+                            for other in clients.lock().unwrap().iter() {
+                                let mut lines = other.lock();
+                                lines.state().push_back(message.as_text().unwrap().to_string());
+                                lines.notify_one(0);
+                            }
                         }
+                        Either::Right(line) => socket.send(line.unwrap())?,
                     }
-                    Either::Right(line) => socket.send(line.unwrap())?,
+                }
+            })
+        });
+        with_server(place, server, |address, _| {
+            let streams: Vec<_> = (0..5).map(|_| ask(address)).collect();
+            for round in 0..20 {
+                for (at, mut speaker) in streams.iter().enumerate() {
+                    let line = format!("{round} {at}");
+                    // In pieces: half a frame does not hold up the others.
+                    let frame = last(TEXT, &line);
+                    speaker.write_all(&frame[..3]).unwrap();
+                    let mut other = &streams[(at + 1) % 5];
+                    other.write_all(&last(TEXT, "meanwhile")).unwrap();
+                    streams.iter().for_each(|stream| assert_eq!(read_frame(stream), (TEXT, b"meanwhile".to_vec())));
+                    speaker.write_all(&frame[3..]).unwrap();
+                    streams.iter().for_each(|stream| assert_eq!(read_frame(stream), (TEXT, line.clone().into_bytes())));
                 }
             }
-        })
-    });
-    with_server(server, |address, _| {
-        let streams: Vec<_> = (0..5).map(|_| ask(address)).collect();
-        for round in 0..20 {
-            for (at, mut speaker) in streams.iter().enumerate() {
-                let line = format!("{round} {at}");
-                // In pieces: half a frame does not hold up the others.
-                let frame = last(TEXT, &line);
-                speaker.write_all(&frame[..3]).unwrap();
-                let mut other = &streams[(at + 1) % 5];
-                other.write_all(&last(TEXT, "meanwhile")).unwrap();
-                streams.iter().for_each(|stream| assert_eq!(read_frame(stream), (TEXT, b"meanwhile".to_vec())));
-                speaker.write_all(&frame[3..]).unwrap();
-                streams.iter().for_each(|stream| assert_eq!(read_frame(stream), (TEXT, line.clone().into_bytes())));
+            for mut stream in &streams {
+                stream.write_all(&[last(PING, "p"), close(1000)].concat()).unwrap();
+                assert_eq!(read_frame(stream), (PONG, b"p".to_vec()));
+                assert_eq!(code_of(&read_frame(stream).1), 1000);
+                assert_eq!(read_all(stream), b"");
             }
-        }
-        for mut stream in &streams {
-            stream.write_all(&[last(PING, "p"), close(1000)].concat()).unwrap();
-            assert_eq!(read_frame(stream), (PONG, b"p".to_vec()));
-            assert_eq!(code_of(&read_frame(stream).1), 1000);
-            assert_eq!(read_all(stream), b"");
-        }
-    });
+        });
+    }
 }
 
 #[test]
 fn a_client_that_floods_does_not_starve_the_outbox() {
-    let server = Server::new(|request: &mut Request<'_>| {
-        Options::new().accept(request, |socket| {
-            // Both are ready each time.
-            let mut counts = [0; 2];
-            while counts.iter().sum::<u32>() < 200 {
-                match socket.recv_or(after(Duration::ZERO))? {
-                    Either::Left(None) => return Ok(()),
-                    Either::Left(Some(_)) => counts[0] += 1,
-                    Either::Right(()) => counts[1] += 1,
+    for place in PLACES {
+        let server = Server::new(|request: &mut Request<'_>| {
+            Options::new().accept(request, |socket| {
+                // Both are ready each time.
+                let mut counts = [0; 2];
+                while counts.iter().sum::<u32>() < 200 {
+                    match socket.recv_or(after(Duration::ZERO))? {
+                        Either::Left(None) => return Ok(()),
+                        Either::Left(Some(_)) => counts[0] += 1,
+                        Either::Right(()) => counts[1] += 1,
+                    }
                 }
-            }
-            socket.send(format!("{counts:?}"))
-        })
-    });
-    with_server(server, |address, _| {
-        let mut stream = connect(address);
-        stream.write_all(&[ASK.as_bytes(), &last(TEXT, "flood").repeat(1_000)].concat()).unwrap();
-        read_until(&stream, b"\r\n\r\n");
-        let (_, counts) = read_frame(&stream);
-        assert_eq!(String::from_utf8(counts).unwrap(), "[100, 100]");
-    });
+                socket.send(format!("{counts:?}"))
+            })
+        });
+        with_server(place, server, |address, _| {
+            let mut stream = connect(address);
+            stream.write_all(&[ASK.as_bytes(), &last(TEXT, "flood").repeat(1_000)].concat()).unwrap();
+            read_until(&stream, b"\r\n\r\n");
+            let (_, counts) = read_frame(&stream);
+            assert_eq!(String::from_utf8(counts).unwrap(), "[100, 100]");
+        });
+    }
 }
 
 #[test]
 fn a_cancelled_send_leaves_no_half_frame() {
-    const LENGTH: usize = 20_000_000;
-    let (tell, told) = mpsc::channel();
-    let (tell, cancel) = (Mutex::new(tell), CancelToken::new());
-    let server = Server::new(|request: &mut Request<'_>| {
-        let (tell, token) = (tell.lock().unwrap().clone(), cancel.clone());
-        Options::new().accept(request, move |socket| {
-            let sent = token.run(|| socket.send(vec![7; LENGTH]));
-            tell.send(sent.is_err()).unwrap();
-            // A pong, and a message, behind the rest of the frame.
-            let message = socket.recv()?;
-            socket.send(message.unwrap())
-        })
-    });
-    with_server(server, |address, _| {
-        let mut stream = ask(address);
-        // A part of the frame is sent, and the rest has no room.
-        stream.peek(&mut [0]).unwrap();
-        cancel.cancel();
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
-        stream.write_all(&[last(PING, "p"), last(TEXT, "x")].concat()).unwrap();
-        let (opcode, payload) = read_frame(&stream);
-        let other = payload.iter().position(|byte| *byte != 7);
-        assert_eq!((opcode, payload.len(), other), (BINARY, LENGTH, None));
-        assert_eq!(read_frame(&stream), (PONG, b"p".to_vec()));
-        assert_eq!(read_frame(&stream), (TEXT, b"x".to_vec()));
-        assert_eq!(code_of(&read_frame(&stream).1), 1000);
-    });
+    for place in PLACES {
+        const LENGTH: usize = 20_000_000;
+        let (tell, told) = mpsc::channel();
+        let (tell, cancel) = (Mutex::new(tell), CancelToken::new());
+        let server = Server::new(|request: &mut Request<'_>| {
+            let (tell, token) = (tell.lock().unwrap().clone(), cancel.clone());
+            Options::new().accept(request, move |socket| {
+                let sent = token.run(|| socket.send(vec![7; LENGTH]));
+                tell.send(sent.is_err()).unwrap();
+                // A pong, and a message, behind the rest of the frame.
+                let message = socket.recv()?;
+                socket.send(message.unwrap())
+            })
+        });
+        with_server(place, server, |address, _| {
+            let mut stream = ask(address);
+            // A part of the frame is sent, and the rest has no room.
+            stream.peek(&mut [0]).unwrap();
+            cancel.cancel();
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+            stream.write_all(&[last(PING, "p"), last(TEXT, "x")].concat()).unwrap();
+            let (opcode, payload) = read_frame(&stream);
+            let other = payload.iter().position(|byte| *byte != 7);
+            assert_eq!((opcode, payload.len(), other), (BINARY, LENGTH, None));
+            assert_eq!(read_frame(&stream), (PONG, b"p".to_vec()));
+            assert_eq!(read_frame(&stream), (TEXT, b"x".to_vec()));
+            assert_eq!(code_of(&read_frame(&stream).1), 1000);
+        });
+    }
 }
 
 #[test]
 fn a_client_that_never_reads_ends_by_the_write_timeout() {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let server = Server::new(|request: &mut Request<'_>| {
-        let tell = tell.lock().unwrap().clone();
-        Options::new().accept(request, move |socket| {
-            let sent = (0..1_000).try_for_each(|_| socket.send(vec![0; 100_000]));
-            tell.send(sent.as_ref().unwrap_err().kind()).unwrap();
-            sent
-        })
-    });
-    let config = super::common::plain().write_timeout(Duration::from_millis(50));
-    with_server(server.config(config), |address, _| {
-        let stream = ask(address);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(io::ErrorKind::TimedOut));
-        drop(stream);
-    });
+    for place in PLACES {
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let server = Server::new(|request: &mut Request<'_>| {
+            let tell = tell.lock().unwrap().clone();
+            Options::new().accept(request, move |socket| {
+                let sent = (0..1_000).try_for_each(|_| socket.send(vec![0; 100_000]));
+                tell.send(sent.as_ref().unwrap_err().kind()).unwrap();
+                sent
+            })
+        });
+        let config = super::common::plain().write_timeout(Duration::from_millis(50));
+        with_server(place, server.config(config), |address, _| {
+            let stream = ask(address);
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(io::ErrorKind::TimedOut));
+            drop(stream);
+        });
+    }
 }
 
 #[test]
 fn idle_websockets_do_not_hold_a_shutdown_up() {
-    let options = Options::new();
-    let server = Server::new(|request: &mut Request<'_>| echo(&options, request));
-    with_server(server, |address, shutdown| {
-        let streams: Vec<_> = (0..200).map(|_| ask(address)).collect();
-        for mut stream in &streams[..100] {
-            stream.write_all(&last(TEXT, "x")).unwrap();
-            assert_eq!(read_frame(stream), (TEXT, b"x".to_vec()));
-        }
-        // Half a frame is idle, too.
-        (&streams[0]).write_all(&last(TEXT, "never all")[..5]).unwrap();
-        let begun = Instant::now();
-        shutdown.shutdown();
-        for mut stream in &streams[1..] {
-            let (opcode, payload) = read_frame(stream);
-            assert_eq!((opcode, code_of(&payload)), (CLOSE, 1001));
-            stream.write_all(&close(1001)).unwrap();
-        }
-        for stream in &streams[1..] {
-            assert_eq!(read_all(stream), b"");
-        }
-        assert!(begun.elapsed() < PATIENCE);
-    });
+    for place in PLACES {
+        let options = Options::new();
+        let server = Server::new(|request: &mut Request<'_>| echo(&options, request));
+        with_server(place, server, |address, shutdown| {
+            let streams: Vec<_> = (0..200).map(|_| ask(address)).collect();
+            for mut stream in &streams[..100] {
+                stream.write_all(&last(TEXT, "x")).unwrap();
+                assert_eq!(read_frame(stream), (TEXT, b"x".to_vec()));
+            }
+            // Half a frame is idle, too.
+            (&streams[0]).write_all(&last(TEXT, "never all")[..5]).unwrap();
+            let begun = Instant::now();
+            shutdown.shutdown();
+            for mut stream in &streams[1..] {
+                let (opcode, payload) = read_frame(stream);
+                assert_eq!((opcode, code_of(&payload)), (CLOSE, 1001));
+                stream.write_all(&close(1001)).unwrap();
+            }
+            for stream in &streams[1..] {
+                assert_eq!(read_all(stream), b"");
+            }
+            assert!(begun.elapsed() < PATIENCE);
+        });
+    }
 }
 
 #[test]
 fn a_dead_client_is_found_by_pings() {
-    let (tell, told) = mpsc::channel();
-    let tell = Mutex::new(tell);
-    let options = Options::new().ping_interval(Duration::from_millis(50));
-    let server = Server::new(|request: &mut Request<'_>| {
-        let tell = tell.lock().unwrap().clone();
-        options.accept(request, move |socket| {
-            let ended = socket.recv_or(after(Duration::MAX));
-            tell.send(ended.as_ref().err().map(io::Error::kind)).unwrap();
-            ended.map(drop)
-        })
-    });
-    with_server(server, |address, _| {
-        let mut alive = ask(address);
-        for _ in 0..5 {
-            assert_eq!(read_frame(&alive), (PING, vec![]));
-            alive.write_all(&last(PONG, "")).unwrap();
-        }
-        alive.write_all(&last(TEXT, "x")).unwrap();
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
-        let dead = ask(address);
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(io::ErrorKind::TimedOut)));
-        assert_eq!(of_server(&read_all(&dead)), [(PING, vec![])]);
-    });
+    for place in PLACES {
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let options = Options::new().ping_interval(Duration::from_millis(50));
+        let server = Server::new(|request: &mut Request<'_>| {
+            let tell = tell.lock().unwrap().clone();
+            options.accept(request, move |socket| {
+                let ended = socket.recv_or(after(Duration::MAX));
+                tell.send(ended.as_ref().err().map(io::Error::kind)).unwrap();
+                ended.map(drop)
+            })
+        });
+        with_server(place, server, |address, _| {
+            let mut alive = ask(address);
+            for _ in 0..5 {
+                assert_eq!(read_frame(&alive), (PING, vec![]));
+                alive.write_all(&last(PONG, "")).unwrap();
+            }
+            alive.write_all(&last(TEXT, "x")).unwrap();
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+            let dead = ask(address);
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(io::ErrorKind::TimedOut)));
+            assert_eq!(of_server(&read_all(&dead)), [(PING, vec![])]);
+        });
+    }
 }
 
 #[test]
 fn a_large_message_goes_through_both_ways() {
-    let options = Options::new().max_frame_bytes(8 << 20).max_message_bytes(8 << 20);
-    let server = Server::new(|request: &mut Request<'_>| echo(&options, request));
-    with_server(server, |address, _| {
-        let mut stream = ask(address);
-        let payload: Vec<u8> = (0..5_000_000u32).map(|n| (n * 31 % 251) as u8).collect();
-        for _ in 0..3 {
-            stream.write_all(&last(BINARY, &payload)).unwrap();
-            assert!(read_frame(&stream) == (BINARY, payload.clone()));
-            stream.write_all(&last(TEXT, "small")).unwrap();
-            assert_eq!(read_frame(&stream), (TEXT, b"small".to_vec()));
-        }
-    });
+    for place in PLACES {
+        let options = Options::new().max_frame_bytes(8 << 20).max_message_bytes(8 << 20);
+        let server = Server::new(|request: &mut Request<'_>| echo(&options, request));
+        with_server(place, server, |address, _| {
+            let mut stream = ask(address);
+            let payload: Vec<u8> = (0..5_000_000u32).map(|n| (n * 31 % 251) as u8).collect();
+            for _ in 0..3 {
+                stream.write_all(&last(BINARY, &payload)).unwrap();
+                assert!(read_frame(&stream) == (BINARY, payload.clone()));
+                stream.write_all(&last(TEXT, "small")).unwrap();
+                assert_eq!(read_frame(&stream), (TEXT, b"small".to_vec()));
+            }
+        });
+    }
 }
