@@ -88,7 +88,7 @@ impl Transport for FiberTransport {
         Ok(count > 0)
     }
 
-    /// Whether an idle connection is still there: one that its server has ended can be read at once.
+    /// Whether an idle connection is still there: one that has ended can be read at once.
     /// Under the lock of ureq's pool, so this must not wait.
     fn is_open(&mut self) -> bool {
         self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)

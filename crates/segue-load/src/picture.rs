@@ -9,7 +9,7 @@ use crate::tally::Tally;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 40.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 50.0;
 /// Points of the curve.
