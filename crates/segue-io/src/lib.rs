@@ -33,6 +33,11 @@
 //! and fills their borrowed buffers itself. [`Backend`] and the environment's variable `SEGUE_IO`
 //! choose; where the system has no rings, or denies them, the rest goes on without.
 //!
+//! A send into a socket that has room may fly, too, or be a system call at once: either is cheaper
+//! for some programs, and each worker keeps the cheaper way by what it measures (`ring/sends.rs`).
+//! For experiments the environment's variable `SEGUE_SENDS` is `fly` or `now`, which keeps one way,
+//! or `turns`, where each send goes the other way; without it, or with `auto`, the worker decides.
+//!
 //! Everything else, with pipes and terminals, waits by *readiness*: on a worker that idles in a
 //! [`DriverPark`], in its reactor; anywhere else, in one that the process shares, with a thread
 //! that starts on first use. A socket is registered once, with the reactor of the first op that has
@@ -55,7 +60,8 @@
 //! fiber first yields, so that a chatty fiber starves neither the others nor the driver. Each 4 KiB
 //! that an op copies count as one more. On plain threads the operating system shares the processor.
 //!
-//! In a ring every op suspends. A worker that has nothing else to run submits them at once; a busy
+//! In a ring every op suspends, but for an accept and a send that are done at once: these count as
+//! by readiness. A worker that has nothing else to run submits them at once; a busy
 //! one after 32 turns, or at its next look, a quarter of a millisecond later at most.
 //!
 //! # Examples
@@ -97,6 +103,9 @@ mod ring;
 mod selector;
 pub mod signal;
 mod system;
+#[cfg(all(test, linux))]
+#[path = "../tests/units/ways.rs"]
+mod ways;
 
 #[cfg(linux)]
 #[doc(hidden)]

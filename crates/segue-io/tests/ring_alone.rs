@@ -183,6 +183,28 @@ fn a_name_that_is_no_drivers_is_an_error_that_names_those_that_are() {
     });
 }
 
+#[test]
+fn a_name_that_is_no_rule_for_sends_is_an_error_where_there_is_a_ring() {
+    alone("a_name_that_is_no_rule_for_sends_is_an_error_where_there_is_a_ring", || {
+        // SAFETY: this process has one thread but for the test's.
+        unsafe { std::env::set_var("SEGUE_SENDS", "later") };
+        for backend in [Backend::Ring, Backend::RingOf(2)] {
+            let error = segue_io::DriverPark::with(backend).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("`now`") && error.to_string().contains("later"), "{error}");
+        }
+        segue_io::DriverPark::with(Backend::Native).unwrap();
+        for name in ["fly", "now", "turns", "auto", ""] {
+            // SAFETY: as above.
+            unsafe { std::env::set_var("SEGUE_SENDS", name) };
+            for backend in [Backend::Ring, Backend::RingOf(2)] {
+                on_one_worker(backend, talk);
+                common::on_two_workers(backend, talk);
+            }
+        }
+    });
+}
+
 /// Makes, reads and removes a file, and looks at the directory.
 fn keep_files() {
     use segue_io::fs;

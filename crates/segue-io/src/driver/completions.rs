@@ -4,11 +4,11 @@
 //! Used by `run` before an op goes by readiness, by `foreign`, and by `park`. Where there are no
 //! rings, `no_completions.rs` stands in place of this file.
 
-use super::op::Op;
+use super::op::{BYTES, Op};
 use super::reactor::{Found, Reactor};
 use super::readiness::Half;
 use super::socket::Socket;
-use crate::ring::{self, Flown, LazyRing, Ring};
+use crate::ring::{self, Flown, LazyRing, Ring, Rule, Way};
 use segue_core::WaitsFor;
 use segue_core::drivers::Limit;
 use std::io;
@@ -29,10 +29,18 @@ pub(crate) fn carry_out<O: Op>(
     deadline: &mut Option<Option<Instant>>,
 ) -> Option<io::Result<O::Output>> {
     let ring = ring::of_caller()?;
-    if O::IS_EAGER {
+    if O::IS_EAGER || (O::IS_SEND && ring.sends().next() == Way::Now) {
         match op.attempt(socket) {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            done => return Some(done),
+            Ok(output) => {
+                // The fiber goes on without a wait.
+                segue_core::drivers::charge(op.moved(&output) / BYTES);
+                if O::IS_SEND {
+                    ring.sends().sent(op.moved(&output), Way::Now);
+                }
+                return Some(Ok(output));
+            }
+            failed => return Some(failed),
         }
     }
     let request = op.request(socket.io().as_fd())?;
@@ -50,7 +58,13 @@ pub(crate) fn carry_out<O: Op>(
             if O::HALF == Half::Read {
                 socket.expect_data(has_more);
             }
-            Some(op.completed(answer))
+            let done = op.completed(answer);
+            if O::IS_SEND
+                && let Ok(output) = &done
+            {
+                ring.sends().sent(op.moved(output), Way::Fly);
+            }
+            Some(done)
         }
         Flown::Refused => None,
         Flown::Failed(error) => Some(Err(error)),
@@ -61,9 +75,16 @@ pub(crate) fn carry_out<O: Op>(
 pub(super) struct Beside(Option<Rc<LazyRing>>);
 
 impl Beside {
-    /// With room for so many submissions at a time, or for as many as fit.
-    pub(super) fn new(entries: Option<Option<u16>>) -> Self {
-        Self(entries.map(|entries| Rc::new(LazyRing::new(entries))))
+    /// With room for so many submissions at a time, or for as many as fit. An error if the
+    /// environment's rule for sends is none.
+    pub(super) fn new(entries: Option<Option<u16>>) -> io::Result<Self> {
+        let Some(entries) = entries else { return Ok(Self(None)) };
+        Ok(Self::with(entries, Rule::of_environment()?))
+    }
+
+    /// The same with this rule for sends.
+    pub(super) fn with(entries: Option<u16>, sends: Rule) -> Self {
+        Self(Some(Rc::new(LazyRing::new(entries, sends))))
     }
 
     fn made(&self) -> Option<&Ring> {
@@ -78,7 +99,11 @@ impl Beside {
 
     /// Waits in the ring if something flies there, and else in the reactor itself.
     pub(super) fn turn(&self, reactor: &Reactor, found: &mut Found, timeout: Option<Duration>) {
-        let busy = self.made().filter(|ring| ring.is_busy());
+        let ring = self.made();
+        if let Some(ring) = ring {
+            ring.begin_look();
+        }
+        let busy = ring.filter(|ring| ring.is_busy());
         let Some((ring, reactors)) = busy.zip(reactor.descriptor()) else {
             let _ = reactor.turn(found, timeout);
             return;
@@ -97,8 +122,11 @@ impl Beside {
     /// Looks into the ring and the reactor, without waiting.
     pub(super) fn poll(&self, reactor: &Reactor, found: &mut Found) {
         let ring = self.made();
-        if let Some(ring) = ring.filter(|ring| ring.is_busy()) {
-            ring.poll();
+        if let Some(ring) = ring {
+            ring.begin_look();
+            if ring.is_busy() {
+                ring.poll();
+            }
         }
         let is_called = ring.is_some_and(Ring::take_call);
         if (is_called || !reactor.is_empty())

@@ -20,8 +20,8 @@ pub(crate) fn carry_out<O: Op>(
 pub(super) struct Beside;
 
 impl Beside {
-    pub(super) fn new(_entries: Option<Option<u16>>) -> Self {
-        Self
+    pub(super) fn new(_entries: Option<Option<u16>>) -> io::Result<Self> {
+        Ok(Self)
     }
 
     pub(super) fn enter(&self) -> Self {

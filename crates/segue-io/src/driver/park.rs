@@ -87,9 +87,12 @@ impl Handle {
 impl DriverPark {
     /// A driver over the best interface that this system's kernel has, or the one that the
     /// environment's `SEGUE_IO` names (see [`Backend`]); in a fiber, none. Never waits.
+    /// With a ring, the environment's `SEGUE_SENDS` says whether sends fly there; it is for
+    /// experiments, since a worker finds the cheaper way by itself.
     ///
     /// # Errors
-    /// The kernel's error when there are no descriptors left, and a driver needs two or three.
+    /// The kernel's error when there are no descriptors left, and a driver needs two or three;
+    /// `InvalidInput` if a variable of the environment has a value that it does not know.
     pub fn new() -> io::Result<Self> {
         Self::with(Backend::default())
     }
@@ -100,9 +103,18 @@ impl DriverPark {
     /// As for [`new`](DriverPark::new).
     pub fn with(backend: Backend) -> io::Result<Self> {
         let (selector, ring) = backend.resolve()?;
+        Self::over(selector, Beside::new(ring.filter(|_| !segue_core::in_fiber()))?)
+    }
+
+    /// A driver with a ring in which sends go by this rule, whatever the environment says.
+    #[cfg(all(test, linux))]
+    pub(crate) fn sending(rule: crate::ring::Rule) -> io::Result<Self> {
+        Self::over(Backend::Native, Beside::with(None, rule))
+    }
+
+    fn over(selector: Backend, ring: Beside) -> io::Result<Self> {
         let is_guest = segue_core::in_fiber();
         let reactor = if is_guest { None } else { Some(Arc::new(Reactor::new(selector)?)) };
-        let ring = Beside::new(ring.filter(|_| !is_guest));
         let fibers = WaitPark::new();
         let presence = reactor.as_ref().map_or_else(Arc::default, |reactor| Arc::clone(&reactor.presence));
         let handle = Arc::new(Handle { reactor, fibers: fibers.unparker(), presence });

@@ -36,7 +36,7 @@
 //! untouched, goes by readiness. Nothing above `run` knows which way an op went.
 
 use super::completions;
-use super::op::Op;
+use super::op::{BYTES, Op};
 use super::socket::Socket;
 use crate::selector::Interest;
 use segue_core::drivers::{Limit, from_kernel};
@@ -44,10 +44,6 @@ use segue_core::{Ended, Source, Waitable, WaitsFor};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// To copy so many bytes counts as one more operation: so a turn moves at most half a MiB, and one
-/// connection that streams does not hold up those that ask and answer.
-const BYTES: usize = 4096;
 
 /// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel
 /// isn't ready.

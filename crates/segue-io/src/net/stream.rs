@@ -38,7 +38,7 @@ pub type UnixStream = Stream<Unix>;
 /// A read returns as soon as there is a byte; `Ok(0)` is the end of the stream, or, at once,
 /// the result for an empty buffer. A write returns how much the kernel took, as soon as the kernel
 /// took something. By readiness both make one system
-/// call when they need not wait.
+/// call when they need not wait; in a ring, a write does so where its worker finds that cheaper.
 ///
 /// # Cancellation
 ///

@@ -55,7 +55,8 @@
 //! plain thread or a hosted fiber, which may block the thread in a wait: that is the thread that
 //! has to reap. Nor a fiber that must not be suspended, for the same reason: such a fiber makes one
 //! attempt, by readiness. Nor an op that the kernel does not have as an opcode, or that another
-//! wait has the socket's timer from. An accept is attempted first, as there may be many to be had.
+//! wait has the socket's timer from. An accept is attempted first, as there may be many to be had;
+//! a send, where the worker finds that cheaper (`sends.rs`).
 //!
 //! # Threads
 //!
@@ -67,6 +68,7 @@ use super::flight::{CANCELS, Flight, Kind, REACTORS, kind_of};
 use super::limited::{Limited, Owner};
 use super::queues::{BATCH, Queues};
 use super::request::{Answer, Request};
+use super::sends::{Rule, Sends};
 use super::setup::{self, Opcodes};
 use crate::system::fork::Birth;
 use io_uring::squeue::Entry;
@@ -88,19 +90,20 @@ const RESTARTS: RangeInclusive<i32> = 512..=516;
 /// A ring that is made at its first use, if the system has rings.
 pub(crate) struct LazyRing {
     entries: u16,
+    sends: Rule,
     ring: OnceCell<Option<Rc<Ring>>>,
 }
 
 impl LazyRing {
     /// For so many submissions at a time; `None` for as many as fit.
-    pub(crate) fn new(entries: Option<u16>) -> Self {
-        Self { entries: entries.unwrap_or(setup::ENTRIES).max(1), ring: OnceCell::new() }
+    pub(crate) fn new(entries: Option<u16>, sends: Rule) -> Self {
+        Self { entries: entries.unwrap_or(setup::ENTRIES).max(1), sends, ring: OnceCell::new() }
     }
 
     /// The ring, which is made now if there is none yet; `None` if none can be had.
     #[inline]
     pub(crate) fn get(&self) -> Option<&Rc<Ring>> {
-        self.ring.get_or_init(|| setup::ring(self.entries).map(|made| Rc::new(Ring::new(made)))).as_ref()
+        self.ring.get_or_init(|| setup::ring(self.entries).map(|made| Rc::new(Ring::new(made, self.sends)))).as_ref()
     }
 
     /// The ring, if this process has made one.
@@ -135,13 +138,14 @@ pub(crate) struct Ring {
     armed: Cell<bool>,
     called: Cell<bool>,
     sequence: Cell<u16>,
+    sends: Sends,
     /// By which `Limited` knows this ring.
     owner: Owner,
     birth: Birth,
 }
 
 impl Ring {
-    fn new((queues, opcodes): (Queues, Opcodes)) -> Self {
+    fn new((queues, opcodes): (Queues, Opcodes), sends: Rule) -> Self {
         Self {
             queues: ManuallyDrop::new(RefCell::new(queues)),
             opcodes: Cell::new(opcodes),
@@ -151,6 +155,7 @@ impl Ring {
             armed: Cell::new(false),
             called: Cell::new(false),
             sequence: Cell::new(0),
+            sends: Sends::new(sends),
             owner: Owner::default(),
             birth: Birth::now(),
         }
@@ -333,6 +338,18 @@ impl Ring {
                 return;
             }
         }
+    }
+
+    /// Whether its worker's sends fly.
+    #[inline]
+    pub(crate) fn sends(&self) -> &Sends {
+        &self.sends
+    }
+
+    /// The worker is about to look here, or into its reactor alone.
+    #[inline]
+    pub(crate) fn begin_look(&self) {
+        self.sends.look(self.flying.get());
     }
 
     /// Whether anything flies, or is to be given to the kernel.

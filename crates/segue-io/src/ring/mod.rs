@@ -9,6 +9,7 @@ mod flying;
 mod limited;
 mod queues;
 mod request;
+mod sends;
 mod setup;
 mod worker;
 
@@ -16,6 +17,7 @@ pub(crate) use files::{CURSOR, OpenHow, StatRoom};
 pub(crate) use flying::{Flown, LazyRing, Ring};
 pub(crate) use limited::Limited;
 pub(crate) use request::{Answer, Request};
+pub(crate) use sends::{Rule, Way};
 pub(crate) use worker::{expire, of_caller, set};
 
 #[cfg(test)]
