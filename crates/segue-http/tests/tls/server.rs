@@ -81,7 +81,7 @@ fn clients_that_stop_in_the_handshake_hold_up_nobody() {
 
 #[test]
 fn half_a_hello_is_ended_by_the_time_limit() {
-    let config = plain().handshake_timeout(Duration::from_millis(100));
+    let config = plain().handshake_timeout(Duration::from_millis(700));
     with_server(Server::new(echo).config(config), server_config(), |address| {
         for sent in [&[][..], &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]] {
             let mut stream = dial(address);
