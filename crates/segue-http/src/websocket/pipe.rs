@@ -11,13 +11,19 @@ use crate::websocket::frames::Frames;
 use crate::websocket::outgoing::Outgoing;
 use crate::wire::buffers::AT_ONCE;
 
+/// The most reads in one go. Frames without end that make no message, of a client that is fast,
+/// would keep the socket from its other duties.
+const READS: u32 = 4_096;
+
 /// The connection as the protocol sees it.
 pub(super) struct Pipe<'c> {
     pub(super) stream: Upgraded<'c>,
     pub(super) outgoing: Outgoing,
     pub(super) frames: Frames,
     /// Until when reads wait; `None` is for ever.
-    pub(super) until: Option<Instant>,
+    until: Option<Instant>,
+    /// How many reads are left before the socket has its turn.
+    reads: u32,
     /// When the last byte has come, and whether a ping was sent since.
     pub(super) heard: Instant,
     pub(super) pinged: bool,
@@ -35,11 +41,17 @@ impl<'c> Pipe<'c> {
             outgoing: Outgoing::default(),
             frames: Frames::default(),
             until: None,
+            reads: 0,
             heard,
             pinged: false,
             owes: false,
             broken: false,
         }
+    }
+
+    /// Begins to read, until then at most.
+    pub(super) fn begin(&mut self, until: Option<Instant>) {
+        (self.until, self.reads) = (until, READS);
     }
 
     pub(super) fn is_late(&self) -> bool {
@@ -64,6 +76,8 @@ impl<'c> Pipe<'c> {
 
 impl Read for Pipe<'_> {
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
+        let Some(reads) = self.reads.checked_sub(1) else { return Err(io::ErrorKind::WouldBlock.into()) };
+        self.reads = reads;
         let time = self.until.map(|until| until.saturating_duration_since(self.stream.now()).max(AT_ONCE));
         self.stream.set_read_timeout(time);
         let room = dst.len().min(self.frames.want());

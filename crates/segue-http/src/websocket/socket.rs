@@ -101,6 +101,8 @@ pub(super) fn run(
 /// The input, as far as it has arrived.
 enum Look {
     Message(Message),
+    /// A control frame: there may be more.
+    Control,
     Nothing,
     Over,
 }
@@ -164,6 +166,7 @@ impl<'c> WebSocket<'c> {
             match self.look(until)? {
                 Look::Message(message) => return Ok(Some(message)),
                 Look::Over => return Ok(None),
+                Look::Control => continue,
                 Look::Nothing => {}
             }
             until = match self.wait(&mut never)? {
@@ -212,6 +215,7 @@ impl<'c> WebSocket<'c> {
             match self.look(Some(self.pipe.stream.now()))? {
                 Look::Message(message) => return Ok(Either::Left(Some(message))),
                 Look::Over => return Ok(Either::Left(None)),
+                Look::Control => continue,
                 Look::Nothing => {}
             }
             match self.wait(&mut source)? {
@@ -311,48 +315,49 @@ impl<'c> WebSocket<'c> {
         self.subprotocol.as_deref()
     }
 
-    /// Reads the next message, waiting for its bytes until then at most.
+    /// Reads the next frames, waiting for their bytes until then at most. In a shutdown, says
+    /// goodbye instead: also to a client that sends all the time.
     fn look(&mut self, until: Option<Instant>) -> io::Result<Look> {
+        if is_finishing() {
+            self.say_goodbye(CloseCode::Away, "")?;
+        }
         if self.over || self.pipe.broken {
             return Ok(Look::Over);
         }
         if self.pipe.owes {
             self.settle()?;
         }
-        self.pipe.until = until;
-        loop {
-            let error = match self.protocol.read(&mut self.pipe) {
-                Ok(tungstenite::Message::Text(text)) => return Ok(Look::Message(text.as_str().into())),
-                Ok(tungstenite::Message::Binary(bytes)) => return Ok(Look::Message(bytes.into())),
-                Ok(tungstenite::Message::Close(frame)) => {
-                    self.close_code = frame.map(|frame| frame.code.into());
-                    self.over = true;
-                    // Sends the answer. A client that does not take that has said goodbye all the
-                    // same.
-                    let _ = self.protocol.flush(&mut self.pipe);
-                    return Ok(Look::Over);
-                }
-                Ok(_) => continue,
-                Err(error) => error,
-            };
-            return match error {
-                Error::Io(error) if is_timeout(&error) && !self.pipe.broken => Ok(Look::Nothing),
-                Error::Io(error) => {
-                    self.pipe.broken |= !Cancelled::caused(&error);
-                    Err(error)
-                }
-                Error::ConnectionClosed | Error::AlreadyClosed => {
-                    self.over = true;
-                    Ok(Look::Over)
-                }
-                Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
-                    (self.over, self.pipe.broken) = (true, true);
-                    Err(io::ErrorKind::UnexpectedEof.into())
-                }
-                Error::Utf8(_) => Err(self.fail(CloseCode::Invalid, error)),
-                Error::Capacity(_) => Err(self.fail(CloseCode::Size, error)),
-                _ => Err(self.fail(CloseCode::Protocol, error)),
-            };
+        self.pipe.begin(until);
+        let error = match self.protocol.read(&mut self.pipe) {
+            Ok(tungstenite::Message::Text(text)) => return Ok(Look::Message(text.as_str().into())),
+            Ok(tungstenite::Message::Binary(bytes)) => return Ok(Look::Message(bytes.into())),
+            Ok(tungstenite::Message::Close(frame)) => {
+                self.close_code = frame.map(|frame| frame.code.into());
+                self.over = true;
+                // Sends the answer. A client that does not take that has said goodbye all the same.
+                let _ = self.protocol.flush(&mut self.pipe);
+                return Ok(Look::Over);
+            }
+            Ok(_) => return Ok(Look::Control),
+            Err(error) => error,
+        };
+        match error {
+            Error::Io(error) if is_timeout(&error) && !self.pipe.broken => Ok(Look::Nothing),
+            Error::Io(error) => {
+                self.pipe.broken |= !Cancelled::caused(&error);
+                Err(error)
+            }
+            Error::ConnectionClosed | Error::AlreadyClosed => {
+                self.over = true;
+                Ok(Look::Over)
+            }
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
+                (self.over, self.pipe.broken) = (true, true);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Error::Utf8(_) => Err(self.fail(CloseCode::Invalid, error)),
+            Error::Capacity(_) => Err(self.fail(CloseCode::Size, error)),
+            _ => Err(self.fail(CloseCode::Protocol, error)),
         }
     }
 
@@ -364,13 +369,9 @@ impl<'c> WebSocket<'c> {
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 
-    /// Waits until there may be something to read, or for `other`, and does the duties meanwhile:
-    /// pings, and the goodbye in a shutdown.
+    /// Waits until there may be something to read, or for `other`, or the shutdown; and sends pings
+    /// meanwhile.
     fn wait<S: Source>(&mut self, other: &mut S) -> io::Result<Waited<S::Output>> {
-        if is_finishing() {
-            self.say_goodbye(CloseCode::Away, "")?;
-            return Ok(Waited::Again);
-        }
         let now = self.pipe.stream.now();
         let time = self.silent_until().map_or(Duration::MAX, |until| until.saturating_duration_since(now));
         if time.is_zero() {
@@ -429,7 +430,8 @@ impl<'c> WebSocket<'c> {
         if self.over || self.pipe.broken {
             return Ok(());
         }
-        self.pipe.until = self.pipe.stream.now().checked_add(self.limits.close_timeout);
+        let until = self.pipe.stream.now().checked_add(self.limits.close_timeout);
+        self.pipe.begin(until);
         self.protocol.close(&mut self.pipe, Some(goodbye(code, reason))).map_err(into_io)?;
         self.over = true;
         loop {
@@ -438,6 +440,7 @@ impl<'c> WebSocket<'c> {
                 Ok(_) if self.pipe.is_late() => return Ok(()),
                 Ok(_) => {}
                 Err(Error::Io(error)) if !is_timeout(&error) => return Err(error),
+                Err(Error::Io(_)) if !self.pipe.is_late() && !self.pipe.broken => self.pipe.begin(until),
                 Err(_) => return Ok(()),
             }
         }
