@@ -150,6 +150,26 @@ fn reads_wait_without_a_limit_until_one_is_set() {
 }
 
 #[test]
+fn a_stream_that_waits_has_no_buffer() {
+    let steps = [send(ASK), pause(1), send("x"), pause(1), send([b'y'; 600]), pause(1), send("z"), Step::End];
+    let log = serve(plain(), steps, handler);
+    let events = log.events();
+    let upgraded = events.iter().position(|event| *event == Event::Write(HEAD.into())).unwrap();
+    let end = events.iter().position(|event| *event == Event::ShutdownWrite).unwrap();
+    let mut waits = 0;
+    for pair in events[upgraded..end].windows(2) {
+        match pair {
+            // The first read behind output, and behind one that found nothing at once, waits.
+            [Event::Write(_), Event::Read(room)] if *room == 512 => waits += 1,
+            _ => {}
+        }
+    }
+    assert!(waits >= 3, "{events:?}");
+    // More is read into a buffer, once the first bytes show that there is more.
+    assert!(events[upgraded..end].contains(&Event::Read((4 << 10) - 512)), "{events:?}");
+}
+
+#[test]
 fn a_client_that_takes_too_little_ends_the_connection() {
     // Each write takes a moment, and one byte is taken.
     let mut script = Script::new([send(ASK)]);

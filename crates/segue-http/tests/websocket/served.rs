@@ -309,6 +309,32 @@ fn a_client_that_never_stops_sending_does_not_hold_a_shutdown_up() {
 }
 
 #[test]
+fn a_send_that_waits_is_cancelled_when_the_grace_is_over() {
+    for place in PLACES {
+        let server = Server::new(|request: &mut Request<'_>| {
+            Options::new().accept(request, |socket| {
+                loop {
+                    socket.send(vec![0; 100_000])?;
+                }
+            })
+        });
+        with_server(place, server, |address, shutdown| {
+            let stream = ask(address);
+            stream.peek(&mut [0]).unwrap();
+            let begun = Instant::now();
+            shutdown.shutdown_within(Duration::from_millis(20));
+            read_until_end(&stream);
+            assert!(begun.elapsed() < PATIENCE);
+        });
+    }
+}
+
+/// Reads to the end, which may be a reset: the client has not read all.
+fn read_until_end(mut stream: &TcpStream) {
+    let _ = io::copy(&mut stream, &mut io::sink());
+}
+
+#[test]
 fn a_dead_client_is_found_by_pings() {
     for place in PLACES {
         let (tell, told) = mpsc::channel();
