@@ -32,6 +32,7 @@ drivers() {
     said=$(cargo test --test other_parties -- --nocapture interrupted 2>&1) || { echo "$said" && return 1; }
     ! grep -q "no file system of a server can be had here" <<<"$said" ||
         not_checked "files of a server that is silent: /dev/fuse is not for us, or we can't mount"
+    SEGUE_SENDS=turns programs_of segue-io
     SEGUE_IO=epoll programs_of segue-io segue-std segue-http segue-bridge segue-unblock
 }
 

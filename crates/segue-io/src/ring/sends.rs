@@ -45,8 +45,8 @@
 //! is the same for both. The kept way changes only after three comparisons in a row that say so, so
 //! noise does not change it; and a workload that has changed is noticed when the hold is over. A
 //! long hold makes probes cheap: two windows of the other way in 260, which cost less than a
-//! percent even where the other way is twice as dear. A worker begins with *now*, which is never the dearer
-//! way for a few connections.
+//! percent even where the other way is twice as dear. A worker begins with *now*: with a few
+//! connections the ways cost the same, and a send at once is there earlier.
 //!
 //! | event | effect |
 //! | --- | --- |
