@@ -1,4 +1,4 @@
-//! Whether a worker's sends fly in its ring or go at once, by what the worker measures.
+//! Whether a worker's sends fly in its ring or go at once, as the worker measures.
 //!
 //! Owned by `Ring`; asked by `driver::completions` for each op that moves bytes into a socket, and
 //! called by the worker's looks into its ring.
@@ -15,7 +15,7 @@
 //! cheaper without, by a third with a thousand connections. Nothing that a send knows tells the two
 //! apart. Hence the worker tries both.
 //!
-//! # What is measured, and why that decides
+//! # The measure, and why it decides
 //!
 //! The thread's processor time, divided by the work that was done meanwhile: by the sends that
 //! have ended, each of which counts one, and one more for each 4 KiB that the send has moved. That
@@ -41,12 +41,12 @@
 //!    +----------------------------+    +---- kept, other, other, kept: four windows
 //! ```
 //!
-//! One comparison has two windows of each way, around each other: what grows or shrinks steadily
-//! is the same for both. The kept way changes only after three comparisons in a row that say so, so
-//! noise does not change it; and a workload that has changed is noticed when the hold is over. A
-//! long hold makes probes cheap: two windows of the other way in 260, which cost less than a
-//! percent even where the other way is twice as dear. A worker begins with *now*: with a few
-//! connections the ways cost the same, and a send at once is there earlier.
+//! One comparison has two windows of each way, around each other: so a cost that grows or shrinks
+//! steadily is the same for both. The kept way changes only after three comparisons in a row that
+//! say so, so noise does not change the way; and a workload that has changed is noticed when the
+//! hold is over. A long hold makes probes cheap: two windows of the other way in 260, which cost
+//! less than a percent even where the other way is twice as dear. A worker begins with *now*: with
+//! a few connections the ways cost the same, and a send at once is there earlier.
 //!
 //! | event | effect |
 //! | --- | --- |
@@ -106,10 +106,10 @@ impl Way {
     }
 }
 
-/// Who decides on the way.
+/// The choice of the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The worker, by what it measures.
+    /// The cheaper way, as the worker measures.
     #[default]
     Auto,
     Always(Way),
@@ -223,14 +223,14 @@ impl Sends {
     }
 }
 
-/// What this thread has used of the processor.
+/// The processor time that this thread has used.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 /// Keeps a way, and tries the other one now and then. Knows neither sends nor clocks: a caller says
-/// what each window has cost.
+/// the cost of each window.
 #[derive(Clone, Copy, Debug)]
 struct Chooser {
     kept: Way,
