@@ -22,8 +22,8 @@ enum Step {
     /// White space after a size; only an extension can follow.
     Space,
     Extension,
-    /// In an extension's quoted value, which no line end may cut: a proxy may take one for a part of
-    /// the value.
+    /// In an extension's quoted value, which no line end may cut: a proxy may take this one for a
+    /// part of the value.
     Quoted,
     /// Behind a backslash in there.
     Escaped,

@@ -330,7 +330,7 @@ pub trait IntoResponse {
     fn into_response(self) -> Response;
 }
 
-/// The most headers of a response whose map is kept.
+/// The most headers that a map has which is kept.
 const MAX_SPARE: usize = 24;
 
 thread_local! {

@@ -1,5 +1,5 @@
-//! The connection's state machine, whichever way its bytes arrive: the fuzzer's corpus, and requests
-//! that are changed by chance.
+//! The connection's state machine, whichever way its bytes arrive: the fuzzer's corpus, and
+//! requests that are changed by chance.
 
 mod alike;
 
