@@ -1,5 +1,5 @@
-// Go's servers for `http_loop` and `echo`: `rival serve SERVICE` prints where it listens and serves until its input
-// ends. Used by main.go.
+// Go's servers for `http_loop`, `echo` and the contests: `rival serve SERVICE NAME` prints where it listens and serves
+// until its input ends. Used by main.go.
 package main
 
 import (
@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
+	"sync/atomic"
 )
 
 func serve(service string) {
@@ -40,9 +42,54 @@ func serve(service string) {
 			answer.Header().Set("Content-Length", length)
 			answer.Write(text)
 		}))
+	case "fib":
+		http.Serve(listener, fibonacci(argument(3) == "Go, forks"))
 	default:
 		fail("no such service")
 	}
+}
+
+// How much less than the number of the path each request of a mixture asks for, in turn: as in the Rust file of the
+// contest.
+var less = [16]int{10, 10, 10, 4, 10, 10, 10, 0, 10, 10, 10, 4, 10, 10, 10, 4}
+
+// Answers /fib/N, and /mixed/N. Each request has a goroutine, which forks others or does not.
+func fibonacci(forks bool) http.Handler {
+	var asked atomic.Uint64
+	return http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		kind, text, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > 93 {
+			http.Error(answer, "no such number", http.StatusBadRequest)
+			return
+		}
+		if kind == "mixed" {
+			n = max(n-less[(asked.Add(1)-1)%16], 0)
+		}
+		if forks {
+			n = fibPar(n)
+		} else {
+			n = fibAlone(n)
+		}
+		fmt.Fprintf(answer, "%20d\n", n)
+	})
+}
+
+func fibAlone(n int) int {
+	if n < 2 {
+		return n
+	}
+	return fibAlone(n-1) + fibAlone(n-2)
+}
+
+func fibPar(n int) int {
+	if n <= 20 {
+		return fibAlone(n)
+	}
+	left := make(chan int, 1)
+	go func() { left <- fibPar(n - 1) }()
+	right := fibPar(n - 2)
+	return <-left + right
 }
 
 func echo(connection net.Conn) {

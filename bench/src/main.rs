@@ -13,6 +13,9 @@
 //! least seven rounds whatever the budget is. With `--smoke` each contestant runs once, for a few
 //! operations: the run only shows that everything runs.
 //!
+//! `run` also holds contests of whole servers, each with a picture beside the JSON, which `--keep`
+//! writes to `docs/evidence`.
+//!
 //! `versus` takes the `bench` that was built from another commit, and runs Segue's entries of both
 //! in turns; and again for each further pair of programs of these commits, which are built in
 //! another layout. `--keep` writes to `bench/results`, from which `page` writes
@@ -27,6 +30,7 @@
 
 mod child;
 mod compiled;
+mod contests;
 mod counted;
 mod measure;
 mod page;
@@ -38,6 +42,7 @@ mod soak;
 mod versus;
 mod workloads;
 
+use contests::Contest;
 use lexopt::prelude::*;
 use measure::{Place, Workload};
 use results::{Measured, Results, Versus};
@@ -68,6 +73,7 @@ enum Command {
 /// What to measure, and where to write it.
 struct Task {
     workloads: Vec<&'static Workload>,
+    contests: Vec<&'static Contest>,
     plan: Plan,
     json: Option<PathBuf>,
     keep: bool,
@@ -98,6 +104,7 @@ fn main() -> ExitCode {
         Command::Child(names) => serve(&names),
         Command::Soak(soak) => soak.run(),
         Command::SoakServer => soak::serve(),
+        Command::Serve([service, who]) if service == contests::FIB => contests::serve_fib(&who),
         Command::Serve([service, who]) => servers::serve(&service, &who),
     };
     match done {
@@ -172,14 +179,20 @@ fn last(mut args: lexopt::Parser) -> Result<(), lexopt::Error> {
 
 /// None if it asks for help. Where there are `layouts`, they may be given.
 fn parse_task(mut args: lexopt::Parser, mut layouts: Option<&mut Vec<Layout>>) -> Result<Option<Task>, lexopt::Error> {
-    let mut workloads = Vec::new();
+    let (mut workloads, mut contests) = (Vec::new(), Vec::new());
     let mut budget = None;
     let mut json = None;
     let mut keep = false;
     let mut smoke = false;
     while let Some(arg) = args.next()? {
         match arg {
-            Value(name) => workloads.push(find(&name.string()?)?),
+            Value(name) => {
+                let name = name.string()?;
+                match contests::find(&name).filter(|_| layouts.is_none()) {
+                    Some(contest) => contests.push(contest),
+                    None => workloads.push(find(&name)?),
+                }
+            }
             Long("budget") => budget = Some(args.value()?.parse_with(seconds)?),
             Long("json") => json = Some(args.value()?.into()),
             Long("keep") => keep = true,
@@ -197,15 +210,16 @@ fn parse_task(mut args: lexopt::Parser, mut layouts: Option<&mut Vec<Layout>>) -
     if keep && (smoke || json.is_some()) {
         return Err("--keep is for whole runs, and names its file itself".into());
     }
-    if workloads.is_empty() {
+    if workloads.is_empty() && contests.is_empty() {
         workloads.extend(workloads::ALL);
+        contests.extend(contests::ALL.iter().filter(|_| layouts.is_none()));
     }
     let plan = match (smoke, budget) {
         (true, Some(_)) => return Err("--smoke sets its own budget".into()),
         (true, None) => Plan::smoke(),
         (false, budget) => Plan::full(budget.unwrap_or(Duration::from_secs(20))),
     };
-    Ok(Some(Task { workloads, plan, json, keep }))
+    Ok(Some(Task { workloads, contests, plan, json, keep }))
 }
 
 /// A program that is there. A wrong path is told before the measurements and not after them.
@@ -233,10 +247,13 @@ fn list() {
     for workload in workloads::ALL {
         println!("{:<17} {}", workload.name, workload.timed);
     }
+    for contest in contests::ALL {
+        println!("{:<17} {}", contest.name, contest.timed);
+    }
 }
 
 fn run(task: Task) -> Result<(), String> {
-    let Task { workloads, plan, json, keep } = task;
+    let Task { workloads, contests, plan, json, keep } = task;
     writable(&json)?;
     let rivals = compiled::Rivals::build();
     let host = results::Host::this(Some(&rivals));
@@ -244,10 +261,21 @@ fn run(task: Task) -> Result<(), String> {
     let mut runs = Vec::new();
     for workload in workloads {
         let rows = measure(workload, plan, &rivals);
-        let workload = workload.name.to_owned();
-        runs.push(Measured { workload, commit: results::commit(), budget: plan.budget.as_secs_f64(), rows });
+        let (workload, points) = (workload.name.to_owned(), Vec::new());
+        runs.push(Measured { workload, commit: results::commit(), budget: plan.budget.as_secs_f64(), rows, points });
     }
-    let results = Results { host, date: results::date(), runs };
+    let date = results::date();
+    let terms = contests::Terms { budget: plan.budget, go: rivals.go.file() };
+    for contest in contests {
+        let measured = contest.run(&terms)?;
+        let picture = json.as_ref().map(|file| file.with_extension(format!("{}.svg", contest.name)));
+        if let Some(file) = picture.or_else(|| keep.then(|| contest.kept_picture())) {
+            let picture = contest.picture(&host, &date, &measured);
+            std::fs::write(&file, picture).map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+        runs.push(measured);
+    }
+    let results = Results { host, date, runs };
     match json {
         Some(file) => results::write(&file, &results),
         None if keep => {
@@ -279,7 +307,7 @@ fn measure(workload: &Workload, plan: Plan, rivals: &compiled::Rivals) -> Vec<re
 fn versus(before: String, program: PathBuf, others: Vec<Layout>, task: Task) -> Result<(), String> {
     let this = std::env::current_exe().map_err(|e| e.to_string())?;
     let layouts: Vec<_> = std::iter::once([program, this]).chain(others).collect();
-    let Task { workloads, plan, json, keep } = task;
+    let Task { workloads, plan, json, keep, .. } = task;
     writable(&json)?;
     let host = results::Host::this(None);
     report::print_host(&host, None);

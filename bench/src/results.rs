@@ -3,6 +3,7 @@
 //! by `page`.
 
 use crate::compiled::Rivals;
+use crate::servers::nginx_version;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,12 @@ use std::process::Command;
 
 /// Crates whose versions a report names: all whose code is timed.
 const RIVALS: &[&str] = &[
+    "actix-web",
     "async-channel",
     "async-executor",
     "async-lock",
     "async-stm",
+    "axum",
     "chili",
     "compio",
     "corosensei",
@@ -30,6 +33,7 @@ const RIVALS: &[&str] = &[
     "io-uring",
     "kanal",
     "may",
+    "may_minihttp",
     "monoio",
     "nom",
     "oneshot",
@@ -59,7 +63,8 @@ pub struct Host {
     pub kernel: String,
     /// The compiler of this program.
     pub rustc: String,
-    /// The compilers of the rivals in other languages that took part.
+    /// The compilers of the rivals in other languages that took part, and nginx, where that is
+    /// installed.
     pub compilers: Vec<String>,
     /// `name version` of each rival that is a crate.
     pub rivals: Vec<String>,
@@ -82,7 +87,12 @@ impl Host {
                 uname.machine().to_string_lossy()
             ),
             rustc: env!("BENCH_RUSTC").to_owned(),
-            compilers: compilers.into_iter().flatten().filter_map(|(name, built)| built.named(name)).collect(),
+            compilers: compilers
+                .into_iter()
+                .flatten()
+                .filter_map(|(name, built)| built.named(name))
+                .chain(rivals.and_then(|_| nginx_version()))
+                .collect(),
             rivals: rival_versions(),
         }
     }
@@ -159,7 +169,39 @@ pub struct Measured {
     pub budget: f64,
     /// Variant by variant, the best median first.
     pub rows: Vec<Row>,
+    /// What a contest has seen, of which the rows are a part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
 }
+
+/// A contestant of a contest under one load: the medians of all rounds.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Point {
+    /// The contestant's name.
+    pub who: String,
+    /// What kind of load.
+    pub profile: String,
+    /// On how many processors the server was.
+    pub processors: usize,
+    /// Requests a second on the schedule. None where each answer is followed by a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered: Option<f64>,
+    /// Answers a second.
+    pub served: f64,
+    /// Requests that got a wrong answer or none, in all rounds.
+    pub failed: u64,
+    /// The server's processor time for an answer, in ns.
+    pub cpu: f64,
+    /// How many processors the server kept busy.
+    pub busy: f64,
+    /// In ns, from the instant on the schedule, in the order of [`QUANTILES`].
+    pub latency: [f64; 5],
+    /// How many rounds.
+    pub runs: usize,
+}
+
+/// The parts of all answers that came as fast.
+pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
 /// A file of results: a processor and a date.
 #[derive(Clone, Serialize, Deserialize)]

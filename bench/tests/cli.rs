@@ -29,6 +29,7 @@ fn mistakes_get_one_line_and_status_two() {
         &["versus"],
         &["versus", "abc"],
         &["versus", "abc", "bench", "no_such_workload"],
+        &["versus", "abc", env!("CARGO_BIN_EXE_bench"), "web"],
     ] {
         let out = bench(args);
         let said = String::from_utf8(out.stderr).expect("text");
@@ -58,6 +59,8 @@ fn list_has_a_line_for_every_workload() {
         "http_loop",
         "echo",
         "unblock",
+        "web",
+        "fib",
     ] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
     }
@@ -108,6 +111,32 @@ fn servers_in_processes_of_their_own_are_asked() {
     } else {
         assert!(said.contains("io_uring"), "{said}");
     }
+}
+
+/// A server for each contestant in turn, which the load asks.
+#[test]
+fn a_contest_writes_its_rows_its_points_and_its_picture() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("rows.json");
+    let out = bench(&["run", "fib", "--smoke", "--json", file.to_str().expect("text")]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = std::fs::read_to_string(&file).expect("the file is written");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let run = &results["runs"][0];
+    let points = run["points"].as_array().expect("points");
+    for who in ["segue, composed", "segue, no fork-join", "tokio and rayon"] {
+        let point = points.iter().find(|point| point["who"] == who && point["profile"] == "mixture");
+        let point = point.unwrap_or_else(|| panic!("no mixture for {who}: {}", String::from_utf8_lossy(&out.stdout)));
+        let figure = |key: &str| point[key].as_f64().unwrap_or_else(|| panic!("no {key}"));
+        assert!(figure("served") > 0.0 && figure("cpu") > 0.0 && figure("offered") > 0.0, "{point}");
+        let latency: Vec<_> = point["latency"].as_array().expect("figures").iter().flat_map(|ns| ns.as_f64()).collect();
+        assert!(latency.len() == 5 && latency[0] > 0.0 && latency.is_sorted(), "{point}");
+    }
+    let rows = run["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["workload"] == "fib" && row["median"].as_f64() > Some(0.0)), "{rows:?}");
+    let picture = std::fs::read_to_string(dir.path().join("rows.fib.svg")).expect("the picture");
+    assert!(picture.contains(">segue, composed<") && picture.contains("figure 6.2b"), "{picture}");
+    assert!(picture.ends_with("</svg>\n"), "{picture}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! A line `{{table NAME...}}` becomes a table of these workloads for each processor, from the
 //! newest file that has them; `{{versus}}` the tables of two commits; `{{instructions}}` what was
-//! counted; `{{soak}}` the picture of the soak; `{{machines}}` what was measured where;
+//! counted; `{{soak}}` the picture of the soak; `{{contest NAME}}` that of a contest, with the
+//! papers' figures; `{{machines}}` what was measured where;
 //! `{{policies}}` the default policy against the best; `{{processors}}` all processors in one
 //! table. In a line, `{{median WORKLOAD | VARIANT | WHO}}` is a figure, and `{{ratio WORKLOAD |
 //! VARIANT | WHO | OTHER}}` one over another.
@@ -11,6 +12,7 @@
 mod policies;
 mod processors;
 
+use crate::contests;
 use crate::measure::{SEGUE, is_segue};
 use crate::report::number;
 use crate::results::{self, Host, Measured, Results, Row, Summary, Versus};
@@ -127,8 +129,20 @@ fn block(directive: &str, kept: &Kept) -> Result<String, String> {
         "instructions" => Ok(instructions(kept)),
         "soak" if soak::picture().exists() => Ok("![Samples of the server](soak.svg)\n".to_owned()),
         "soak" => Ok(format!("{NOT_KEPT}\n")),
+        "contest" => contest(names),
         _ => inline(&format!("{{{{{directive}}}}}"), kept),
     }
+}
+
+/// The picture of a contest, if that is kept, and the papers' words.
+fn contest(name: &str) -> Result<String, String> {
+    let contest = contests::find(name).ok_or_else(|| format!("the page wants a contest `{name}`, which is none"))?;
+    let picture = if contest.kept_picture().exists() {
+        format!("![The contest `{name}`]({name}.svg)")
+    } else {
+        NOT_KEPT.to_owned()
+    };
+    Ok(format!("{picture}\n\n{}\n", contest.papers))
 }
 
 fn inline(line: &str, kept: &Kept) -> Result<String, String> {
@@ -151,7 +165,9 @@ fn median(kept: &Kept, workload: &str, variant: &str, who: &str) -> Option<f64> 
 }
 
 fn table(names: &[&str], kept: &Kept) -> Result<String, String> {
-    let known = |name: &&&str| crate::workloads::ALL.iter().any(|workload| workload.name == **name);
+    let known = |name: &&&str| {
+        contests::find(name).is_some() || crate::workloads::ALL.iter().any(|workload| workload.name == **name)
+    };
     if let Some(name) = names.iter().find(|name| !known(name)) {
         return Err(format!("the page wants a table of `{name}`, which is no workload"));
     }
@@ -302,7 +318,8 @@ mod tests {
         let host =
             Host { cpus: 2, cpu: cpu.to_owned(), kernel, rustc, compilers: Vec::new(), rivals: vec!["kanal 1".into()] };
         let rows = vec![row("kanal", 40.0), row(SEGUE, ours), row("segue, lifo", 60.0), row("Go", 80.0)];
-        let run = Measured { workload: "mvar".to_owned(), commit: "abc".to_owned(), budget: 20.0, rows };
+        let run =
+            Measured { workload: "mvar".to_owned(), commit: "abc".to_owned(), budget: 20.0, rows, points: Vec::new() };
         Results { host, date: date.to_owned(), runs: vec![run] }
     }
 

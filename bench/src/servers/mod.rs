@@ -1,6 +1,6 @@
-//! The servers of `http_loop` and `echo`, each in a process of its own with one thread for all
-//! connections. A server is a function that listens on loopback, tells its address by
-//! [`announce`], and serves until its process ends: when the input ends, which the client holds.
+//! The servers of `http_loop`, `echo` and the contest `web`, each in a process of its own with one
+//! thread for all connections. A server is a function that listens on loopback, tells its address
+//! by [`announce`], and serves until its process ends: when the input ends, which the client holds.
 //!
 //! `session` is what all do for a request, the other files are how they wait for it. `client` asks.
 
@@ -9,6 +9,8 @@ mod bare_ring;
 mod client;
 mod completions;
 mod fibers;
+mod frameworks;
+mod nginx;
 mod process;
 mod ring_buffers;
 mod session;
@@ -16,7 +18,8 @@ mod system_calls;
 mod tasks;
 
 pub use client::{ask, slowest};
-pub use process::{Process, allow_descriptors, time_of};
+pub use nginx::version as nginx_version;
+pub use process::{Process, all_processors, allow_descriptors, time_of};
 pub use session::{Service, TEXT};
 
 use std::io::{Read, Write};
@@ -26,7 +29,7 @@ use std::net::SocketAddr;
 pub const SUBCOMMAND: &str = "serve";
 
 /// Where the servers listen.
-const ANYWHERE: (&str, u16) = ("127.0.0.1", 0);
+pub const ANYWHERE: (&str, u16) = ("127.0.0.1", 0);
 
 /// Serves for as long as the process lives; answers with why it could not.
 type Serve = fn(Service) -> std::io::Result<()>;
@@ -59,6 +62,14 @@ const HTTP: &[Row] = &[
     ("hyper", |_| tasks::hyper()),
 ];
 
+/// Whole servers, whose answers have lengths of their own: for clients that read them.
+const WHOLE: &[Row] = &[
+    ("axum", |_| frameworks::axum()),
+    ("actix-web", |_| frameworks::actix()),
+    ("may_minihttp", |_| frameworks::may_minihttp()),
+    ("nginx", |_| nginx::serve()),
+];
+
 /// Who only echoes.
 const ECHO: &[Row] = &[("compio", |_| completions::compio())];
 
@@ -76,8 +87,13 @@ pub fn names(service: Service) -> impl Iterator<Item = &'static str> {
     table(service).map(|(who, _)| *who)
 }
 
+/// The whole HTTP servers, of which a contest asks for a page.
+pub fn whole_servers() -> impl Iterator<Item = &'static str> {
+    HTTP.iter().chain(WHOLE).map(|(who, _)| *who)
+}
+
 /// The word for a service on command lines, Go's as well.
-fn word(service: Service) -> &'static str {
+pub fn word(service: Service) -> &'static str {
     match service {
         Service::Echo => "echo",
         Service::Http => "http",
@@ -88,18 +104,29 @@ fn word(service: Service) -> &'static str {
 pub fn serve(service: &str, who: &str) -> Result<(), String> {
     let service = [Service::Echo, Service::Http].into_iter().find(|known| word(*known) == service);
     let service = service.ok_or("no such service")?;
-    let (_, serve) = table(service).find(|(name, _)| *name == who).ok_or_else(|| format!("no server `{who}`"))?;
+    let mut all = table(service).chain(WHOLE.iter().filter(|_| service == Service::Http));
+    let (_, serve) = all.find(|(name, _)| *name == who).ok_or_else(|| format!("no server `{who}`"))?;
+    until_the_input_ends();
+    serve(service).map_err(|error| format!("{who}: {error}"))
+}
+
+/// Has this process end when its client is gone. Then it may have all connections that it can.
+pub fn until_the_input_ends() {
     allow_descriptors();
-    // It sleeps until the client is gone.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
-    serve(service).map_err(|error| format!("{who}: {error}"))
 }
 
 /// Tells the client where the server listens.
-fn announce(address: std::io::Result<SocketAddr>) -> std::io::Result<()> {
+pub fn announce(address: std::io::Result<SocketAddr>) -> std::io::Result<()> {
     println!("{}", address?);
+    std::io::stdout().flush()
+}
+
+/// Tells the client why there will be no server.
+fn excuse(why: &str) -> std::io::Result<()> {
+    println!("error {why}");
     std::io::stdout().flush()
 }
