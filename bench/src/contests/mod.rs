@@ -33,7 +33,7 @@ pub struct Contest {
     /// One line on what is measured.
     pub timed: &'static str,
     /// The papers' figures of the same experiment, in sentences.
-    pub papers: &'static str,
+    papers: &'static str,
     hold: fn(&Terms) -> Result<Held, String>,
     draw: fn(&str, &[Point]) -> String,
 }
@@ -59,13 +59,27 @@ struct Held {
 impl Contest {
     /// Holds it. The load's thread is bound to a processor, so it is none of the caller's.
     pub fn run(&self, terms: &Terms) -> Result<Measured, String> {
-        println!("\n{}: {}\n  {}", self.name, self.timed, self.papers);
+        println!("\n{}: {}\n{}", self.name, self.timed, self.papers_in_lines());
         let Held { rows, points } = std::thread::scope(|threads| {
             threads.spawn(|| (self.hold)(terms)).join().map_err(|_| format!("{} has panicked", self.name))?
         })?;
         table::print_rows(&rows);
         let (workload, commit) = (self.name.to_owned(), results::commit());
         Ok(Measured { workload, commit, budget: terms.budget.as_secs_f64(), rows, points })
+    }
+
+    /// The papers' figures, in lines of at most 100 columns.
+    pub fn papers_in_lines(&self) -> String {
+        let mut lines = vec![String::new()];
+        for word in self.papers.split(' ') {
+            let line = lines.last_mut().expect("there is one");
+            match line.len() {
+                0 => line.push_str(word),
+                had if had + 1 + word.len() <= 100 => *line += &format!(" {word}"),
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        lines.join("\n")
     }
 
     /// The picture, as SVG, with machine, commit and date.

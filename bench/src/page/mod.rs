@@ -142,7 +142,7 @@ fn contest(name: &str) -> Result<String, String> {
     } else {
         NOT_KEPT.to_owned()
     };
-    Ok(format!("{picture}\n\n{}\n", contest.papers))
+    Ok(format!("{picture}\n\n{}\n", contest.papers_in_lines()))
 }
 
 fn inline(line: &str, kept: &Kept) -> Result<String, String> {
