@@ -22,8 +22,10 @@
 //! * [`Request`] is the `http` crate's with a [`Body`], which is a [`std::io::Read`]. That crate is
 //!   here as [`http`], and that of shared bytes as [`bytes`]: a program need not depend on them.
 //! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a
-//!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, or a function that writes
-//!   to a [`BodyWriter`].
+//!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, a file, or a function that
+//!   writes to a [`BodyWriter`]; or the connection itself, which goes on in another protocol
+//!   ([`Payload::upgrade`]). [`event_stream`] sends events to browsers; with the feature
+//!   `websocket`, the module of that name has WebSockets.
 //! * [`Router`] chooses a handler by path and method, and is served by a closure. [`Params`] has
 //!   the parameters of a path, the fields of a query, or those of a form. Middleware is a function
 //!   [around](Router::around) handlers.
@@ -35,14 +37,22 @@
 //! * [`Server::observe`] has a function called at the end of each [`Exchange`]: for an access log,
 //!   which with the feature `tracing` is one call (`trace::access_log`).
 //! * [`Server::serve_all`] serves several [`Listeners`], of different kinds.
-//!   to a [`BodyWriter`]; or the connection itself, which goes on in another protocol
-//!   ([`Payload::upgrade`]). [`event_stream`] sends events to browsers; with the feature
-//!   `websocket`, the module of that name has WebSockets.
 //! * [`Listener`] and [`Transport`] are the server's demands on the streams below. They are
 //!   implemented for TCP and Unix sockets; tests implement them in a few lines. With the feature
 //!   `tls`, `tls::Listener` secures the streams of another listener, by rustls.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
 //!   [`Transport`].
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `json` | `Json`, by serde |
+//! | `tls` | the module `tls`, by rustls with ring |
+//! | `tracing` | the module `trace`, an access log |
+//! | `websocket` | the module `websocket`, by tungstenite |
+//!
+//! None is on by default.
 //!
 //! # Duties of the server
 //!
