@@ -156,7 +156,8 @@ fn draw<'a>(svg: &mut String, panel: &Panel, left: f64, top: f64, colour: impl F
              <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#555\">{}</text>",
             left + WIDTH,
             left + WIDTH - 4.0,
-            at - 4.0,
+            // Below the line where that is at the top.
+            if at - top < 14.0 { at + 12.0 } else { at - 4.0 },
             escaped(name)
         );
     }
