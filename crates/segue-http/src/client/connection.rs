@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use segue_core::Cancelled;
+use segue_core::{Cancelled, Either, after};
 
 use crate::client::encode;
 use crate::client::error::Error;
@@ -28,7 +28,7 @@ use crate::client::head::{self, Head};
 use crate::config::Config;
 use crate::message::body::{Body, State};
 use crate::message::response::Payload;
-use crate::wire::buffers::{SMALL, Wire, is_timeout};
+use crate::wire::buffers::{AT_ONCE, SMALL, Wire, is_timeout};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
 
@@ -233,15 +233,42 @@ impl<T: Transport + 'static> Connection<T> {
         if !self.is_ready {
             self.line().wire()?.handshake(self.config.handshake_timeout)?;
             self.is_ready = true;
+        } else if self.sent.is_empty() {
+            self.check_silence()?;
         }
         encode::head(&mut self.line().wire()?.out, &parts, &plan);
         let result = encode::body(self.line(), payload);
         let is_open = !plan.close && result.is_ok();
-        if result.as_ref().err().is_none_or(is_unread) {
+        // The error of a body's own reader is none of the server's.
+        let is_heard = match &result {
+            Ok(()) => true,
+            Err(_) => self.line().wire()?.broken().is_some_and(|kind| is_unread(&kind.into())),
+        };
+        if is_heard {
             self.sent.push_back(Sent { is_head: plan.is_head, close: plan.close });
             self.life = if is_open { Life::Open } else { Life::Closing };
         }
         result
+    }
+
+    /// An error if the server has said something since its last response, or has ended the
+    /// connection: as far as a transport with a [source](Transport::readable_source) knows.
+    fn check_silence(&self) -> io::Result<()> {
+        let wire = &mut *self.line().wire()?;
+        let is_silent = match wire.transport.readable_source() {
+            None => true,
+            Some(source) => matches!(source.or_else(after(Duration::ZERO)).wait()?, Either::Right(())),
+        };
+        if is_silent {
+            return Ok(());
+        }
+        match wire.fill(AT_ONCE, SMALL) {
+            Ok(0) => Err(Error::NotReusable.into()),
+            Ok(_) => Err(Error::Malformed("bytes that no request has asked for").into()),
+            // A stream of TLS has words of its own.
+            Err(error) if is_timeout(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends the requests that are kept.

@@ -60,7 +60,11 @@ pub(super) fn plan(parts: &Parts, length: Option<u64>, is_secure: bool) -> Resul
 pub(super) fn head(out: &mut Vec<u8>, parts: &Parts, plan: &Plan) {
     out.extend_from_slice(parts.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(parts.uri.path_and_query().map_or("/", |target| target.as_str()).as_bytes());
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    if !target.starts_with(['/', '*']) {
+        out.push(b'/');
+    }
+    out.extend_from_slice(target.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     if let Some(host) = &plan.host {
         line(out, "host", host.as_bytes());
@@ -123,6 +127,12 @@ fn stream(
     write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut out = BodyWriter::new(line, chunked);
-    write(&mut out)?;
-    out.finish()
+    match write(&mut out) {
+        Ok(()) => out.finish(),
+        Err(error) => {
+            // Another failure here says less.
+            let _ = out.abandon();
+            Err(error)
+        }
+    }
 }

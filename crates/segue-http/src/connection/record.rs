@@ -87,9 +87,10 @@ impl<'c> Progress<'c> {
                 None => End::Complete,
                 Some(error) if Panicked::caused(error) => End::Panicked,
                 Some(_) if is_cancelled() => End::Cancelled,
-                Some(_) => match wire.broken() {
+                Some(error) => match wire.broken() {
                     Some(kind) if is_timeout(&kind.into()) => End::TimedOut,
                     Some(_) => End::Gone,
+                    None if self.status == StatusCode::SWITCHING_PROTOCOLS && is_end(error.kind()) => End::Gone,
                     None => End::Failed,
                 },
             },
@@ -128,4 +129,10 @@ impl Ended<'_> {
             head.leave();
         }
     }
+}
+
+/// Whether an error of the program that talks after an upgrade says that the client has left.
+fn is_end(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }

@@ -53,10 +53,16 @@ impl<'c> Responder<'c> {
             let wire = &mut *self.wire();
             encode::head(&mut wire.out, status, response.headers(), &framed);
             wire.body_at = wire.position();
+            wire.ends_with_close = extent == Extent::UntilClose;
         }
         let (parts, payload) = response.into_parts();
         leave(parts.headers);
-        if !is_head && !bodiless {
+        if !parts.extensions.is_empty() {
+            contain(|| drop(parts.extensions));
+        }
+        if is_head || bodiless {
+            contain(|| drop(payload));
+        } else {
             self.send_body(payload, extent)?;
         }
         Ok(keep_alive)
@@ -76,24 +82,29 @@ impl<'c> Responder<'c> {
         };
         let mut wire = self.wire();
         encode::head(&mut wire.out, response.status(), response.headers(), &framed);
+        wire.body_at = wire.position();
         wire.flush()?;
         let Kind::Upgrade(talk) = response.into_body().0 else { return Ok(Ok(())) };
         let stream = Upgraded::new(wire);
         let talked = contain(|| talk(stream));
-        Ok(talked.unwrap_or_else(|| Err(io::Error::other("the function of an upgrade panicked"))))
+        Ok(talked.unwrap_or_else(|| Err(io::Error::other(Panicked("upgrade")))))
     }
 
     fn send_body(&self, payload: Payload, extent: Extent) -> io::Result<()> {
         match payload.0 {
             Kind::Owned(bytes) => self.send_bytes(&bytes),
             Kind::Shared(bytes) => self.send_bytes(&bytes),
-            Kind::Reader(length, mut reader) => self.stream(extent, |out| {
-                let copied = out.copy(&mut *reader, length.unwrap_or(u64::MAX))?;
-                match length {
-                    Some(length) if copied < length => Err(io::ErrorKind::UnexpectedEof.into()),
-                    _ => Ok(()),
-                }
-            }),
+            Kind::Reader(length, mut reader) => {
+                let sent = self.stream(extent, |out| {
+                    let copied = out.copy(&mut *reader, length.unwrap_or(u64::MAX))?;
+                    match length {
+                        Some(length) if copied < length => Err(io::ErrorKind::UnexpectedEof.into()),
+                        _ => Ok(()),
+                    }
+                });
+                contain(|| drop(reader));
+                sent
+            }
             Kind::Writer(write) => self.stream(extent, write),
             Kind::File(body) => {
                 let mut wire = self.wire();

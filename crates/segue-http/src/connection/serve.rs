@@ -74,12 +74,14 @@ pub(crate) fn run<T: Transport + 'static>(
 ) -> io::Result<()> {
     let line = Line::new(Wire::new(transport, shared.config.write_timeout));
     let mut connection = Served::new(&line, shared, place);
-    connection.handshake()?;
+    if !connection.handshake()? {
+        return Ok(());
+    }
     loop {
         match connection.next().inspect_err(|_| connection.wire().say_end())? {
             Next::Request(head) => {
                 connection.used = true;
-                if !connection.exchange_all(head)? {
+                if !connection.exchange_all(head).inspect_err(|_| connection.linger_after_cut())? {
                     break;
                 }
             }
@@ -198,10 +200,16 @@ impl<'c> Served<'c> {
         None
     }
 
-    /// Has the transport make itself ready: at rest, so a shutdown ends this wait.
-    fn handshake(&mut self) -> io::Result<()> {
+    /// Has the transport make itself ready: at rest, so a shutdown ends this wait, and so does the
+    /// gate. Answers whether the connection has kept its place.
+    fn handshake(&mut self) -> io::Result<bool> {
         let limit = self.shared.config.handshake_timeout;
-        self.at_rest(|connection| connection.wire().handshake(limit))
+        if let Some(place) = self.place {
+            place.rest(false);
+        }
+        let ready = self.at_rest(|connection| connection.wire().handshake(limit));
+        let stays = self.place.is_none_or(Place::rise);
+        if stays { ready.map(|()| true) } else { Ok(false) }
     }
 
     /// The facts of the connection, for the extensions of its requests.
@@ -467,7 +475,13 @@ impl<'c> Served<'c> {
                 wire.finished = wire.out.len();
                 return Ok(true);
             }
-            if state.discard(&mut self.wire(), MAX_DISCARD).is_ok() {
+            self.wire().flush()?;
+            // The client has its response: the rest of the request has no right to hold up others.
+            if let Some(place) = self.place {
+                place.rest(true);
+            }
+            let discarded = self.at_rest(|connection| state.discard(&mut connection.wire(), MAX_DISCARD).is_ok());
+            if self.place.is_none_or(Place::rise) && discarded {
                 return Ok(true);
             }
         }
@@ -487,6 +501,8 @@ impl<'c> Served<'c> {
             Some(_) if self.discard_body(state) => return response,
             Some(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
         };
+        // A payload is foreign code.
+        contain(|| drop(response));
         refusal.headers_mut().extend(protocol.map(|protocol| (header::UPGRADE, protocol)));
         refusal
     }
@@ -567,7 +583,7 @@ impl<'c> Served<'c> {
     /// that have arrived by then are discarded all the same.
     fn linger(&mut self) {
         let time = self.shared.config.linger_timeout;
-        if time.is_zero() || self.wire().transport.shutdown_write().is_err() {
+        if time.is_zero() {
             return;
         }
         if let Some(place) = self.place {
@@ -576,11 +592,35 @@ impl<'c> Served<'c> {
         let end = self.wire().transport.now().checked_add(time);
         let mut left = MAX_LINGER;
         let over = self.at_rest(|connection| {
+            // A secured stream says its end, and may have to wait for that.
+            let shut = connection.wire().transport.shutdown_write();
+            if let Err(error) = shut {
+                return !Cancelled::caused(&error);
+            }
             let rest = |now| end.map_or(time, |end| end.saturating_duration_since(now));
             !is_cancelled() && connection.discard(&mut left, rest)
         });
         if !over {
-            self.at_work(|connection| connection.discard(&mut left, |_| AT_ONCE));
+            self.at_work(|connection| {
+                connection.wire().say_end();
+                connection.discard(&mut left, |_| AT_ONCE);
+            });
+        }
+    }
+
+    /// As [`linger`](Self::linger), after a response that was cut: the client is to get the
+    /// responses before it all the same. Not where the end of the connection would look like the
+    /// end of the body, nor where nothing can be sent.
+    #[cold]
+    #[inline(never)] // Its caller is to need little of the stack.
+    fn linger_after_cut(&mut self) {
+        let can_tell = {
+            let mut wire = self.wire();
+            wire.drop_unfinished();
+            wire.broken().is_none() && !wire.ends_with_close
+        };
+        if can_tell && !is_cancelled() && self.at_work(|connection| connection.wire().flush()).is_ok() {
+            self.linger();
         }
     }
 

@@ -3,13 +3,15 @@
 //!
 //! # Strong validators
 //!
-//! The entity tag is made of the file's length, the time of its last change in nanoseconds, and its
-//! number: a file that is renamed over has another number, and one that is written to another time.
-//! Two changes within one tick of the kernel's clock, a few ms, that keep the length have one tag.
+//! The entity tag is made of the file's length and number, the time of the last change of the bytes,
+//! and that of the last change of anything, both in nanoseconds. A program can set the former, as
+//! copies that keep times do; the latter is the kernel's. Two changes within one tick of the
+//! kernel's clock, a few ms, that keep the length have one tag.
 //!
 //! `Last-Modified` has whole seconds. The header is left out until the second of the change is
-//! over, so that no other content can have the same: then the date, too, is a strong validator,
-//! good for `If-Range`. A change in the future, or before 1970, is never stated.
+//! over. The date is a strong validator, good for `If-Range`, if nothing of the file was changed
+//! after that second: a file whose time was set is none of these. A change in the future, or before
+//! 1970, is never stated.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,17 +27,22 @@ pub(super) struct Validators {
     modified: i64,
     /// The same as a header, if that is stated.
     last_modified: Option<HeaderValue>,
+    /// No other content has this date.
+    is_exact: bool,
 }
 
 impl Validators {
     pub(super) fn new(metadata: &Metadata, now: SystemTime) -> Validators {
         let (modified, nanos) = (metadata.mtime(), metadata.mtime_nsec());
-        let etag = format!("\"{:x}-{modified:x}.{nanos:x}-{:x}\"", metadata.len(), metadata.ino());
+        let (changed, change_nanos) = (metadata.ctime(), metadata.ctime_nsec());
+        let (length, number) = (metadata.len(), metadata.ino());
+        let etag = format!("\"{length:x}-{modified:x}.{nanos:x}-{changed:x}.{change_nanos:x}-{number:x}\"");
         Validators {
             // Digits and points are always a value.
             etag: HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\"")),
             modified,
             last_modified: stated(modified, now),
+            is_exact: changed <= modified,
         }
     }
 
@@ -104,7 +111,10 @@ fn has_range(headers: &HeaderMap, validators: &Validators) -> bool {
     match (lines.next(), lines.next()) {
         (None, _) => true,
         (Some(value), None) if value.as_bytes().starts_with(b"\"") => *value == validators.etag,
-        (Some(value), None) => validators.last_modified.is_some() && parse(value) == Some(validators.modified),
+        (Some(value), None) => {
+            let is_strong = validators.is_exact && validators.last_modified.is_some();
+            is_strong && parse(value) == Some(validators.modified)
+        }
         _ => false,
     }
 }

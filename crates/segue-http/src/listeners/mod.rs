@@ -112,15 +112,22 @@ impl Server<'_> {
         self.serve_with(listeners, |listeners, accepting| {
             let first = OnceLock::new();
             scope(|loops| {
-                for listener in &listeners.0 {
-                    let (first, all) = (&first, loops.token());
-                    let accepts = loops.spawn(move || {
-                        if first.set(listener.accept_all(accepting)).is_ok() {
-                            all.cancel();
-                        }
-                    });
-                    // The scope waits for this fiber.
-                    drop(accepts);
+                let loops: Vec<_> = listeners
+                    .0
+                    .iter()
+                    .map(|listener| {
+                        let (first, all) = (&first, loops.token());
+                        loops.spawn(move || {
+                            if first.set(listener.accept_all(accepting)).is_ok() {
+                                all.cancel();
+                            }
+                        })
+                    })
+                    .collect();
+                // Joined here, and not by the scope, which would report long waits.
+                for accepts in loops {
+                    // The scope tells of a panic.
+                    let _ = segue_core::shield(|| accepts.join());
                 }
             });
             // None has begun where the caller was cancelled before.

@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use http::HeaderMap;
+use segue_core::Cancelled;
 use segue_core::{CancelToken, in_fiber, scope, shield};
 
 use crate::config::Config;
@@ -406,6 +407,8 @@ impl State {
             // TLS without its close.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.fail(BodyError::Truncated)),
             Err(error) if is_timeout(&error) => Err(self.fail(BodyError::TimedOut)),
+            // Nothing is lost: the next read goes on.
+            Err(error) if Cancelled::caused(&error) => Err(error),
             Err(error) => {
                 self.failed = Some(BodyError::Truncated);
                 Err(error)

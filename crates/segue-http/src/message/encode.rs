@@ -183,6 +183,10 @@ impl<'c> BodyWriter<'c> {
             wire.out.truncate(at + *result.as_ref().unwrap_or(&0));
             match result {
                 Ok(0) => break,
+                Ok(count) if count > room => {
+                    let said = "the response's reader has read more than there was room for";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, said));
+                }
                 Ok(count) => {
                     copied += count as u64;
                     wire.settle()?;
@@ -263,11 +267,16 @@ impl Wire<dyn Transport> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Ends a full chunk, and sends output beyond the limit.
-    fn settle(&mut self) -> io::Result<()> {
+    /// Ends a full chunk.
+    fn close_full_chunk(&mut self) {
         if self.open.is_some_and(|at| self.out.len() - at - PREFIX >= CHUNK) {
             self.close_chunk();
         }
+    }
+
+    /// Ends a full chunk, and sends output beyond the limit.
+    fn settle(&mut self) -> io::Result<()> {
+        self.close_full_chunk();
         if self.open.is_none() { self.flush_if_much() } else { Ok(()) }
     }
 }
@@ -286,9 +295,11 @@ impl Write for BodyWriter<'_> {
             return Ok(0);
         }
         let wire = &mut *self.line.wire()?;
+        // Before anything is taken: an error says that nothing was.
+        wire.settle()?;
         let count = wire.open_chunk(self.chunked).min(bytes.len());
         wire.out.extend_from_slice(&bytes[..count]);
-        wire.settle()?;
+        wire.close_full_chunk();
         Ok(count)
     }
 

@@ -41,7 +41,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub fn event_stream(stream: impl FnOnce(&mut Events<'_>) -> io::Result<()> + 'static) -> Response {
     let payload = Payload::writer(move |out| {
         out.flush()?;
-        stream(&mut Events { out: out.again(), keep_alive: KEEP_ALIVE, text: String::new() })
+        let mut events = Events { out: out.again(), keep_alive: KEEP_ALIVE, text: String::new(), taken: 0 };
+        stream(&mut events)?;
+        events.go_on()
     });
     let mut response = http::Response::new(payload);
     let headers = response.headers_mut();
@@ -63,8 +65,10 @@ pub fn event_stream(stream: impl FnOnce(&mut Events<'_>) -> io::Result<()> + 'st
 pub struct Events<'c> {
     out: BodyWriter<'c>,
     keep_alive: Duration,
-    /// The memory of the event that is written.
+    /// The event that is written, of which so many bytes are taken: the rest of one whose send was
+    /// cancelled goes before the next one.
     text: String,
+    taken: usize,
 }
 
 impl Events<'_> {
@@ -74,8 +78,8 @@ impl Events<'_> {
     /// before the network has told.
     ///
     /// # Cancellation
-    /// *May already have happened*. Only the end of a shutdown's
-    /// [grace](crate::Shutdown::shutdown_within) cancels a response.
+    /// *May already have happened*: the rest of the event is sent before the next one, or at the end
+    /// of the stream.
     ///
     /// # Errors
     /// The transport's, a time-out included. The connection ends.
@@ -86,9 +90,18 @@ impl Events<'_> {
     /// # let _ = response;
     /// ```
     pub fn send(&mut self, event: &Event) -> io::Result<()> {
+        self.go_on()?;
         self.text.clear();
+        self.taken = 0;
         event.append(&mut self.text);
-        self.out.write_all(self.text.as_bytes())?;
+        self.go_on()
+    }
+
+    /// Sends the rest of the text.
+    fn go_on(&mut self) -> io::Result<()> {
+        while self.taken < self.text.len() {
+            self.taken += self.out.write(&self.text.as_bytes()[self.taken..])?;
+        }
         self.out.flush()
     }
 
@@ -117,15 +130,19 @@ impl Events<'_> {
     /// ```
     pub fn wait_for<S: Source>(&mut self, source: S) -> io::Result<Option<S::Output>> {
         let mut wait = finishing_source().or_else(Waitable::new(source));
+        self.go_on()?;
         self.text = String::new();
+        self.taken = 0;
         loop {
             self.out.rest()?;
             match idle::wait_for(&mut wait, self.keep_alive)? {
                 Some(Either::Left(())) => return Ok(None),
                 Some(Either::Right(output)) => return Ok(Some(output)),
                 None => {
-                    self.out.write_all(b":\n\n")?;
-                    self.out.flush()?;
+                    // Also a part of a comment is gone on with.
+                    (self.text, self.taken) = (":\n\n".to_owned(), 0);
+                    self.go_on()?;
+                    (self.text, self.taken) = (String::new(), 0);
                 }
             }
         }

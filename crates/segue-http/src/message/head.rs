@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Method, StatusCode, Uri, Version};
 use httparse::Status;
+use segue_core::unwind::contain;
 
 use crate::config::Config;
 use crate::message::authority::is_authority;
@@ -103,7 +104,10 @@ impl Head {
     /// Leaves the head to the next request of this thread, if not too large.
     pub(crate) fn leave(mut self: Box<Self>) {
         self.headers.clear();
-        self.extensions.clear();
+        // The values of handlers are foreign code.
+        if contain(|| self.extensions.clear()).is_none() {
+            return;
+        }
         if self.headers.capacity() <= MAX_SPARE {
             // One is enough: a head is taken for one request at a time, unless a handler waits.
             let _ = SPARE.try_with(|spare| spare.set(Some(self)));

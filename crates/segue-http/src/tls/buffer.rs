@@ -56,7 +56,8 @@ impl Buffer {
         if self.bytes.len() - kept >= room {
             self.bytes.copy_within(self.start..self.end, 0);
         } else {
-            let mut bytes = take(kept + room);
+            // At least twice as much as before: so a long message in pieces is not copied for each.
+            let mut bytes = take((kept + room).max(2 * kept));
             bytes[..kept].copy_from_slice(self.filled());
             leave(std::mem::replace(&mut self.bytes, bytes));
         }

@@ -66,6 +66,9 @@ use rustls::{ClientConfig, CommonState, Error, ProtocolVersion, ServerConfig};
 
 use crate::tls::buffer::Buffer;
 
+/// The least room for a read of ciphertext.
+const LEAST_READ: usize = 2 << 10;
+
 /// The most ciphertext that is kept while a message of the handshake comes in fragments: such a
 /// message has at most 64 KiB, and a fragment its frame.
 const MOST_INCOMING: usize = 128 << 10;
@@ -205,7 +208,8 @@ impl Engine {
     /// Room for ciphertext from the peer: for the rest of the next record at least.
     pub(super) fn input_room(&mut self) -> &mut [u8] {
         let missing = missing(self.incoming.filled()).min(RECORD);
-        self.incoming.room(missing)
+        // A peer that sends records of a few bytes is not to be read a few bytes at a time.
+        self.incoming.room(missing.max(LEAST_READ))
     }
 
     /// So much ciphertext was put into the room.
@@ -364,7 +368,8 @@ fn turn<Side>(
     (discard, step)
 }
 
-/// How many bytes the record lacks that is not whole.
+/// How many bytes the record lacks that is not whole. A guess where rustls has joined the pieces of
+/// a message in place.
 fn missing(mut bytes: &[u8]) -> usize {
     loop {
         let Some(&[.., high, low]) = bytes.first_chunk::<HEADER>() else { return HEADER - bytes.len() };
@@ -398,8 +403,11 @@ pub(super) struct Noted(pub(super) Arc<dyn ResolvesServerCert>);
 
 impl ResolvesServerCert for Noted {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        noted(hello.server_name().map(Box::from));
-        self.0.resolve(hello)
+        let name = hello.server_name().map(Box::from);
+        // Foreign code, which may make a handshake itself.
+        let resolved = self.0.resolve(hello);
+        noted(name);
+        resolved
     }
 
     fn only_raw_public_keys(&self) -> bool {

@@ -10,6 +10,7 @@ use crate::message::response::{IntoResponse, Payload, Request, Response};
 use crate::websocket::accept_key;
 use crate::websocket::options::Options;
 use crate::websocket::socket::{self, WebSocket};
+use crate::wire::facts::Connection;
 
 /// Accepts a WebSocket with the default [`Options`], and has `talk` use that: see
 /// [`Options::accept`].
@@ -89,7 +90,8 @@ impl Options {
             refusal.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
             return Err(refusal.into());
         }
-        if !self.any_origin && is_foreign(headers) {
+        let is_secure = request.extensions().get::<Connection>().is_some_and(Connection::is_secure);
+        if !self.any_origin && is_foreign(headers, is_secure) {
             return Err((StatusCode::FORBIDDEN, "a page of another site").into_response().into());
         }
         only(headers, header::SEC_WEBSOCKET_KEY)
@@ -125,13 +127,16 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&HeaderValue> {
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether there is an origin other than the host.
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// Whether there is an origin other than the host; or one that anybody may have written, as its page
+/// came unsecured to a client that asks over a secured connection.
+fn is_foreign(headers: &HeaderMap, is_secure: bool) -> bool {
     if !headers.contains_key(header::ORIGIN) {
         return false;
     }
     let origin = only(headers, header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    let authority = origin.and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority.as_bytes());
+    let origin = origin.and_then(|origin| origin.split_once("://"));
+    let origin = origin.filter(|(scheme, _)| !is_secure || scheme.eq_ignore_ascii_case("https"));
+    let authority = origin.map(|(_, authority)| authority.as_bytes());
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     !authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
 }

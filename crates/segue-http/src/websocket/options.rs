@@ -112,7 +112,8 @@ impl Options {
     /// Accepts pages of any origin.
     ///
     /// A browser sends its cookies with a WebSocket from any page, and tells the page's origin. By
-    /// default a request whose `Origin` is not the `Host` of the request is refused with 403. A
+    /// default a request whose `Origin` is not the `Host` of the request is refused with 403. Over
+    /// TLS the page has to have come so, too; behind a proxy that ends TLS nobody here can know. A
     /// client that is no browser sends no `Origin`, and is accepted.
     ///
     /// ```

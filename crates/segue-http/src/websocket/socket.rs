@@ -33,7 +33,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use segue_core::unwind::contain;
-use segue_core::{Cancelled, Either, Source, Waitable, after, check, finishing_source, is_finishing};
+use segue_core::{Cancelled, Either, Source, Waitable, after, check, finishing_source, is_cancelled, is_finishing};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error, error::ProtocolError};
@@ -432,8 +432,15 @@ impl<'c> WebSocket<'c> {
         }
         let until = self.pipe.stream.now().checked_add(self.limits.close_timeout);
         self.pipe.begin(until);
-        self.protocol.close(&mut self.pipe, Some(goodbye(code, reason))).map_err(into_io)?;
+        // The rest of a frame may have to go first, to a client that does not read.
+        let sent = segue_core::timeout(self.limits.close_timeout, || {
+            self.protocol.close(&mut self.pipe, Some(goodbye(code, reason)))
+        });
         self.over = true;
+        match sent.map_err(into_io) {
+            Err(error) if Cancelled::caused(&error) && !is_cancelled() => return Ok(()),
+            sent => sent?,
+        }
         loop {
             match self.protocol.read(&mut self.pipe) {
                 Ok(tungstenite::Message::Close(frame)) => self.close_code = frame.map(|frame| frame.code.into()),

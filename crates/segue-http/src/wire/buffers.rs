@@ -54,9 +54,12 @@ fn keep(buffers: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
 /// The time that a client has for the next stretch of a body.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// None before the client has taken anything.
-    deadline: Option<Instant>,
-    /// Since the deadline was set.
+    /// The time that writes may still wait; none before the client has taken anything. The time
+    /// between writes is the program's own.
+    left: Option<Duration>,
+    /// When the present write began.
+    since: Option<Instant>,
+    /// How much the client has taken of this stretch.
     taken: usize,
     /// The time was over before so much was taken as is wanted: there is none for another write.
     is_late: bool,
@@ -80,6 +83,8 @@ pub(crate) struct Wire<T: ?Sized> {
     pub(crate) sent: u64,
     /// Where the body of the present response begins: see [`position`](Wire::position).
     pub(crate) body_at: u64,
+    /// The present response ends with its connection.
+    pub(crate) ends_with_close: bool,
     /// The place of the prefix of the open chunk, if one is open.
     pub(crate) open: Option<usize>,
     /// Why finished responses could not be sent, of which the next read or write tells.
@@ -102,6 +107,7 @@ impl<T> Wire<T> {
             finished: 0,
             sent: 0,
             body_at: 0,
+            ends_with_close: false,
             open: None,
             failed: None,
             write_timeout,
@@ -276,6 +282,12 @@ impl Wire<dyn Transport> {
         }
     }
 
+    /// Forgets the output behind the responses that are finished.
+    pub(crate) fn drop_unfinished(&mut self) {
+        self.out.truncate(self.finished);
+        self.open = None;
+    }
+
     /// Forgets the output, and why nothing can be sent: for a caller that only reads from now on.
     pub(crate) fn forget_output(&mut self) {
         self.failed = None;
@@ -333,8 +345,20 @@ impl Wire<dyn Transport> {
         let mut out = std::mem::replace(&mut self.out, behind);
         self.open = self.open.map(|at| at - self.finished);
         self.finished = 0;
-        self.failed = self.send_pair(&out, &[], &mut Pace::default()).err();
-        out.clear();
+        let before = self.sent;
+        match self.send_pair(&out, &[], &mut Pace::default()) {
+            // The rest stays in front.
+            Err(error) if Cancelled::caused(&error) => {
+                let gone = usize::try_from(self.sent - before).unwrap_or(usize::MAX).min(out.len());
+                drop(out.drain(..gone));
+                self.finished = out.len();
+                self.open = self.open.map(|at| at + out.len());
+            }
+            result => {
+                self.failed = result.err();
+                out.clear();
+            }
+        }
         out.append(&mut self.out);
         self.out = out;
     }
@@ -347,12 +371,12 @@ impl Wire<dyn Transport> {
     }
 
     /// Limits the next write to the time that this pace leaves.
-    pub(super) fn limit_write(&mut self, pace: &Pace) -> io::Result<()> {
-        let time = match pace.deadline {
-            _ if pace.is_late => return Err(io::ErrorKind::TimedOut.into()),
-            None => self.write_timeout,
-            Some(deadline) => deadline.saturating_duration_since(self.transport.now()),
-        };
+    pub(super) fn limit_write(&mut self, pace: &mut Pace) -> io::Result<()> {
+        if pace.is_late {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        pace.since = pace.left.map(|_| self.transport.now());
+        let time = pace.left.unwrap_or(self.write_timeout);
         let Self { write_limit, transport, .. } = self;
         // Also when the time is over: the bytes taken by now count.
         limit(time.max(AT_ONCE), write_limit, |limit| transport.set_write_timeout(limit))
@@ -361,11 +385,15 @@ impl Wire<dyn Transport> {
     /// The client has taken so many bytes.
     pub(super) fn took(&mut self, pace: &mut Pace, count: usize) {
         pace.taken += count;
-        let now = self.transport.now();
-        if pace.deadline.is_none() || pace.taken >= PACE {
-            *pace = Pace { deadline: now.checked_add(self.write_timeout), taken: 0, is_late: false };
-        } else {
-            pace.is_late = pace.deadline.is_some_and(|deadline| deadline <= now);
+        match (pace.left, pace.since) {
+            (Some(left), Some(since)) if pace.taken < PACE => {
+                let left = left.saturating_sub(self.transport.now().saturating_duration_since(since));
+                (pace.left, pace.is_late) = (Some(left), left.is_zero());
+            }
+            _ => {
+                let left = (self.write_timeout != Duration::MAX).then_some(self.write_timeout);
+                *pace = Pace { left, ..Pace::default() };
+            }
         }
     }
 

@@ -16,6 +16,8 @@ use crate::wire::transport::Transport;
 
 /// How much is read at a time where the transport does not send files.
 const READ: usize = 64 << 10;
+/// And where the stream is secured: the ciphertext of that lies beside while the client is slow.
+const SECURED_READ: usize = 16 << 10;
 
 impl Wire<dyn Transport> {
     /// Sends the output, and the bytes of a file in a range; or appends them to the output. An
@@ -48,7 +50,10 @@ impl Wire<dyn Transport> {
     /// Has the transport send bytes of a file. Returns the place from which on it does not.
     fn send_directly(&mut self, file: &File, mut at: u64, end: u64, pace: &mut Pace) -> io::Result<u64> {
         while at < end {
-            self.limit_write(pace)?;
+            if let Err(late) = self.limit_write(pace) {
+                self.failed_by(&late);
+                return Err(late);
+            }
             match retry(|| self.transport.send_file(file, at, end - at)) {
                 Ok(count) => {
                     let count = some(count.min(end - at))?;
@@ -68,9 +73,10 @@ impl Wire<dyn Transport> {
 
     /// Reads and writes bytes of a file.
     fn copy_file(&mut self, file: &File, mut at: u64, end: u64, pace: &mut Pace) -> io::Result<()> {
+        let most = if self.transport.is_secure() { SECURED_READ } else { READ };
         let mut bytes = Vec::new();
         while at < end {
-            bytes.resize(READ.min(usize::try_from(end - at).unwrap_or(READ)), 0);
+            bytes.resize(most.min(usize::try_from(end - at).unwrap_or(most)), 0);
             let read = retry(|| file.read_at(&mut bytes, at))?;
             at += some(read as u64)?;
             let count = self.send_at(pace, &bytes[..read])?;
