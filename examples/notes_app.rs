@@ -1,53 +1,37 @@
-//! A web application: a page with a form, notes as JSON for programs, a function around all of it,
-//! and an orderly end on Ctrl-C. `notes_app ADDRESS` serves until then; without an address, a
-//! visitor tries everything out and presses the keys.
+//! A web service: routes, JSON, a form, files, a WebSocket that tells each new note to all open
+//! pages, HTTP and HTTPS, limits, an access log, and an orderly end on Ctrl-C.
+//!
+//! `notes_app ADDRESS ADDRESS` serves HTTP at the first and HTTPS at the second. Without addresses a
+//! visitor tries everything out, and presses the keys; with `visit ADDRESS ADDRESS` at another site.
 
+use segue::channel::broadcast::{self, Sender};
 use segue::net::{TcpListener, TcpStream};
 use segue::process::{self, Command};
 use segue::sync::Mutex;
-use segue::{signal, try_scope};
-use segue_http::http::{StatusCode, header};
-use segue_http::{Html, IntoResponse, Json, Params, Redirect, Refusal, Request, Response, Router, Server};
+use segue::{Either, signal, try_scope};
+use segue_http::http::{self, StatusCode, header};
+use segue_http::{Config, Files, IntoResponse, Json, Listeners, Params, Redirect, Refusal, Request};
+use segue_http::{Response, Router, Server, Transport, client, tls, trace, websocket};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How long requests that were begun may take at the end.
-const GRACE: Duration = Duration::from_secs(5);
 const LONGEST: usize = 1_000;
+/// A certificate for `localhost` that only tests trust.
+const CHAIN: &[u8] = include_bytes!("../crates/segue-http/tests/tls/fixtures/server.pem");
+const KEY: &[u8] = include_bytes!("../crates/segue-http/tests/tls/fixtures/server.key");
 
-const PAGE: &str = r#"<!doctype html>
-<meta charset="utf-8">
-<title>Notes</title>
-<form method="post"><input name="text" maxlength="1000" autofocus> <button>Keep</button></form>
-<ul id="notes"></ul>
-<script>
-fetch("/api/notes").then(reply => reply.json()).then(notes => notes.forEach(note => {
-    const item = document.createElement("li");
-    item.textContent = note.text;
-    document.getElementById("notes").append(item);
-}));
-</script>
-"#;
-
-#[derive(Clone, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 struct Note {
+    #[serde(skip_deserializing)]
     id: u64,
     text: String,
 }
 
-/// A note as programs send one.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewNote {
-    text: String,
-}
-
-#[derive(Default)]
 struct Notes {
     kept: Mutex<BTreeMap<u64, Note>>,
+    news: Sender<Arc<str>>,
 }
 
 impl Notes {
@@ -57,23 +41,25 @@ impl Notes {
         }
         let mut kept = self.kept.lock()?;
         let id = kept.last_key_value().map_or(1, |(id, _)| id + 1);
-        kept.insert(id, Note { id, text });
-        Ok(kept[&id].clone())
+        let note = Note { id, text };
+        kept.insert(id, note.clone());
+        // It fails if no page is open.
+        let _ = self.news.send(serde_json::to_string(&note)?.into());
+        Ok(note)
     }
 
     /// All of them, or those that have the text of the query in them.
     fn list(&self, request: &Request<'_>) -> io::Result<Json<Vec<Note>>> {
         let query = Params::query(request)?;
         let about = query.get("about").unwrap_or_default();
-        let kept = self.kept.lock()?;
-        Ok(Json(kept.values().filter(|note| note.text.contains(about)).cloned().collect()))
+        Ok(Json(self.kept.lock()?.values().filter(|note| note.text.contains(about)).cloned().collect()))
     }
 
     fn create(&self, request: &mut Request<'_>) -> io::Result<Response> {
-        let new: NewNote = Json::read(request)?;
+        let new: Note = Json::read(request)?;
         let note = self.keep(new.text)?;
-        let place = format!("/api/notes/{}", note.id);
-        Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(note)).into_response())
+        let place = (header::LOCATION, format!("/api/notes/{}", note.id));
+        Ok((StatusCode::CREATED, [place], Json(note)).into_response())
     }
 
     fn show(&self, request: &Request<'_>) -> io::Result<Json<Note>> {
@@ -92,98 +78,121 @@ impl Notes {
         self.keep(Params::form(request)?.parse("text")?)?;
         Ok(Redirect::to("/"))
     }
+
+    /// Tells a page each note from now on.
+    fn tell(&self, request: &Request<'_>) -> Response {
+        let mut news = self.news.subscribe();
+        websocket::accept(request, move |page| {
+            loop {
+                match page.recv_or(news.recv_source())? {
+                    Either::Left(Some(_)) => return page.close(1008, "a page only listens"),
+                    Either::Left(None) => return Ok(()),
+                    Either::Right(Ok(note)) => page.send(&*note)?,
+                    Either::Right(Err(late)) => return page.close(1013, &late.to_string()),
+                }
+            }
+        })
+    }
 }
 
 fn missing(id: u64) -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, format!("there is no note {id}"))
 }
 
-fn routes(notes: &Notes) -> Router<'_> {
+fn routes<'s>(notes: &'s Notes, files: &'s Files) -> Router<'s> {
     let api = Router::new()
         .get("", |request| notes.list(request))
         .post("", |request| notes.create(request))
         .get("/{id}", |request| notes.show(request))
         .delete("/{id}", |request| notes.delete(request));
     Router::new()
-        .around(|request, next| -> Response {
-            ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], next.run(request)).into_response()
-        })
-        .get("/", |_| Html(PAGE))
-        .post("/", |request| notes.submit(request))
+        .around(|request, next| ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], next.run(request)))
+        .post("/notes", |request| notes.submit(request))
+        .get("/news", |request| notes.tell(request))
         .get("/health", |_| "ok")
         .nest("/api/notes", api)
+        .fallback(|request| files.respond(request))
 }
 
 /// Serves the notes until Ctrl-C; `visit` runs beside.
-fn serve(listener: TcpListener, visit: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
-    let notes = Notes::default();
-    let router = routes(&notes);
-    let server = Server::new(|request| router.handle(request));
+fn serve(listeners: Listeners<'_>, visit: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
+    let notes = Notes { kept: Mutex::default(), news: broadcast::channel(256).0 };
+    let files = Files::new(concat!(env!("CARGO_MANIFEST_DIR"), "/notes_app"))?;
+    let router = routes(&notes, &files);
+    let limits = Config::new().max_body_bytes(64 << 10).request_timeout(Duration::from_secs(30));
+    let server = Server::new(|request| router.handle(request)).config(limits).observe(trace::access_log());
     let (shutdown, stop) = (server.shutdown_handle(), signal::ctrl_c()?);
     try_scope(|s| {
-        s.spawn(move || -> io::Result<()> {
+        s.spawn_try(move || -> io::Result<()> {
             stop.recv_source().wait()??;
-            shutdown.shutdown_within(GRACE);
+            shutdown.shutdown_within(Duration::from_secs(5));
             Ok(())
         });
-        s.spawn(visit);
-        server.serve(listener)
+        s.spawn_try(visit);
+        server.serve_all(listeners)
     })?;
-    println!("kept {} notes until the end", notes.kept.lock()?.len());
     Ok(())
 }
 
-/// The status line and the body of an answer.
-fn ask(site: SocketAddr, request: &str, content_type: &str, body: &str) -> io::Result<(String, String)> {
-    let (mut stream, mut reply) = (TcpStream::connect(site)?, String::new());
-    let length = body.len();
-    write!(stream, "{request} HTTP/1.1\r\nHost: {site}\r\nConnection: close\r\n")?;
-    write!(stream, "Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}")?;
-    stream.read_to_string(&mut reply)?;
-    let (head, body) = reply.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-    assert!(head.contains("\r\nx-content-type-options: nosniff\r\n"), "{head}");
-    Ok((head.lines().next().unwrap_or_default().replace("HTTP/1.1 ", ""), body.to_owned()))
+/// Sends requests over one connection, and compares the answers.
+fn ask(stream: impl Transport + 'static) -> io::Result<()> {
+    let mut site = client::Connection::new(stream);
+    let (form, json) = ("application/x-www-form-urlencoded", "application/json");
+    for (method, path, content_type, body, status, answer) in [
+        ("GET", "/", "", "", 200, "<!doctype html>"),
+        ("GET", "/style.css", "", "", 200, "body {"),
+        ("POST", "/notes", form, "text=buy+bread+%26+milk", 303, ""),
+        ("POST", "/notes", form, "text=", 422, "a note has 1 to 1000 bytes"),
+        ("POST", "/api/notes", json, r#"{"text": "call home"}"#, 201, r#"{"id":2,"text":"call home"}"#),
+        ("POST", "/api/notes", json, r#"{"text": "#, 400, ""),
+        ("GET", "/api/notes?about=milk", "", "", 200, r#"[{"id":1,"text":"buy bread & milk"}]"#),
+        ("DELETE", "/api/notes/1", "", "", 204, ""),
+        ("GET", "/api/notes/1", "", "", 404, "there is no note 1"),
+        ("GET", "/api/notes", "", "", 200, r#"[{"id":2,"text":"call home"}]"#),
+    ] {
+        let request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
+        let request = request.header(header::CONTENT_TYPE, content_type).body(body).map_err(io::Error::other)?;
+        let response = site.request(request)?;
+        let (said, sniff) = (response.status(), response.headers().contains_key(header::X_CONTENT_TYPE_OPTIONS));
+        let text = io::read_to_string(response.into_body())?;
+        assert!(said == status && sniff && text.starts_with(answer), "{method} {path}: {said}, {text}");
+    }
+    Ok(())
 }
 
-fn visit(site: SocketAddr) -> io::Result<()> {
-    let (form, json) = ("application/x-www-form-urlencoded", "application/json");
-    for (request, content_type, body, status, answer) in [
-        ("GET /", "", "", "200 OK", PAGE),
-        ("POST /", form, "text=buy+bread+%26+milk", "303 See Other", ""),
-        ("POST /", form, "text=", "422 Unprocessable Entity", "a note has 1 to 1000 bytes"),
-        ("POST /", form, "txt=oh", "400 Bad Request", "`text` is missing"),
-        ("POST /api/notes", json, r#"{"text": "call home"}"#, "201 Created", r#"{"id":2,"text":"call home"}"#),
-        ("POST /api/notes", form, "text=a", "415 Unsupported Media Type", "the body has to be of the content type"),
-        (
-            "POST /api/notes",
-            json,
-            r#"{"text": "#,
-            "400 Bad Request",
-            "the body is not the JSON that was expected: line 1",
-        ),
-        ("GET /api/notes?about=milk", "", "", "200 OK", r#"[{"id":1,"text":"buy bread & milk"}]"#),
-        ("DELETE /api/notes/1", "", "", "204 No Content", ""),
-        ("GET /api/notes/1", "", "", "404 Not Found", "there is no note 1"),
-        ("GET /api/notes/one", "", "", "400 Bad Request", "`id` has a value that is not possible"),
-        ("PUT /api/notes/2", "", "", "405 Method Not Allowed", "this path has other methods"),
-        ("GET /nothing", "", "", "404 Not Found", "there is nothing here"),
-        ("GET /api/notes", "", "", "200 OK", r#"[{"id":2,"text":"call home"}]"#),
-    ] {
-        let (said, text) = ask(site, request, content_type, body)?;
-        println!("{request} {body} -> {said}");
-        assert_eq!(said, status, "{text}");
-        assert!(text.starts_with(answer) && text.is_empty() == answer.is_empty(), "{text}");
-    }
-    assert!(process::status(Command::new("sh").args(["-c", "kill -INT $PPID"]))?.success());
+/// Listens for news, as an open page does, and asks for all else over HTTPS.
+fn visit(plain: SocketAddr, secured: SocketAddr) -> io::Result<()> {
+    let mut page = TcpStream::connect(plain)?;
+    write!(page, "GET /news HTTP/1.1\r\nHost: {plain}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")?;
+    write!(page, "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")?;
+    // The first byte of the answer: from now on the page is told.
+    page.read_exact(&mut [0])?;
+    let (config, name) = (Arc::new(tls::client_config(CHAIN)?), "localhost".try_into().expect("a name"));
+    ask(tls::Stream::connect(TcpStream::connect(secured)?, config, name)?)?;
+    let mut heard = Vec::new();
+    BufReader::new(page).read_until(b'}', &mut heard)?;
+    assert!(heard.ends_with(br#"{"id":1,"text":"buy bread & milk"}"#));
     Ok(())
 }
 
 fn main() -> io::Result<()> {
-    let address = std::env::args().nth(1);
+    tracing_subscriber::fmt::init();
+    let args: Vec<_> = std::env::args().skip(1).collect();
     segue::run(|| {
-        let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0"))?;
-        let site = listener.local_addr()?;
-        println!("the notes are at http://{site}/");
-        serve(listener, move || if address.is_none() { visit(site) } else { Ok(()) })
+        if let [_, plain, secured] = &*args {
+            return visit(plain.parse().expect("an address"), secured.parse().expect("an address"));
+        }
+        let [plain, secured] = [0, 1].map(|n| TcpListener::bind(args.get(n).map_or("127.0.0.1:0", String::as_str)));
+        let (plain, secured) = (plain?, secured?);
+        let (http, https) = (plain.local_addr()?, secured.local_addr()?);
+        println!("the notes are at http://{http} and https://{https}");
+        let secured = tls::Listener::new(secured, tls::server_config(CHAIN, KEY)?)?;
+        serve(Listeners::new().with(plain).with(secured), || {
+            if args.is_empty() {
+                visit(http, https)?;
+                assert!(process::status(Command::new("sh").args(["-c", "kill -INT $PPID"]))?.success());
+            }
+            Ok(())
+        })
     })
 }
