@@ -1,8 +1,8 @@
 //! A web service: routes, JSON, a form, files, a WebSocket that tells each new note to all open
 //! pages, HTTP and HTTPS, limits, an access log, and an orderly end on Ctrl-C.
 //!
-//! `notes_app ADDRESS ADDRESS` serves HTTP at the first and HTTPS at the second. Without addresses a
-//! visitor tries everything out, and presses the keys; with `visit ADDRESS ADDRESS` at another site.
+//! `notes_app ADDRESS ADDRESS` serves HTTP at the first and HTTPS at the second. Without addresses,
+//! a visitor tries everything out and presses the keys; with `visit` before them, at another site.
 
 use segue::channel::broadcast::{self, Sender};
 use segue::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! The service of `examples/notes_app.rs` in axum, with the crates that axum's users take: tower-http
-//! for files and the access log, axum-server for TLS and the grace at the end. `docs/web.md` compares
-//! the two.
+//! The service of `examples/notes_app.rs` in axum, with the crates that axum's users take:
+//! tower-http for files and the access log, axum-server for TLS and the grace at the end. The page
+//! `docs/web.md` compares the two.
 //!
 //! `axum_notes ADDRESS ADDRESS` serves HTTP at the first address and HTTPS at the second, until
 //! Ctrl-C. The visitor of `notes_app` finds the same answers here.

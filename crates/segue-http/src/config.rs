@@ -175,6 +175,9 @@ impl Config {
         /// the protocol allows that. A handler that ignores its cancellation is waited for; its
         /// response is replaced by the 503. A response that is complete by then is sent.
         ///
+        /// A stream of events is a body, and is cut as well. A connection that has left HTTP, such
+        /// as a WebSocket, is free of this limit.
+        ///
         /// The end of a response that is sent together with the next ones, at most 64 KiB, has the
         /// [`write_timeout`](Self::write_timeout) alone. So has a 503.
         ///

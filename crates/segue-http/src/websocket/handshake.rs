@@ -15,6 +15,10 @@ use crate::wire::facts::Connection;
 /// Accepts a WebSocket with the default [`Options`], and has `talk` use that: see
 /// [`Options::accept`].
 ///
+/// `talk` runs after the handler has returned, so `talk` owns its values: a handler that may borrow
+/// clones a sender, or subscribes to a broadcast, before this call. A client that has the answer is
+/// then told everything from there on.
+///
 /// ```
 /// use segue_http::{Request, Server, websocket};
 ///
