@@ -22,8 +22,8 @@
 //! * [`Request`] is the `http` crate's with a [`Body`], which is a [`std::io::Read`]. That crate is
 //!   here as [`http`], and that of shared bytes as [`bytes`]: a program need not depend on them.
 //! * A handler returns anything that is [`IntoResponse`]: text, bytes, a status, a `Result`, or a
-//!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, a file, or a function that
-//!   writes to a [`BodyWriter`]; or the connection itself, which goes on in another protocol
+//!   full [`Response`]. The [`Payload`] of a response is bytes, a reader, a file, or a function
+//!   that writes to a [`BodyWriter`]; or the connection itself, which goes on in another protocol
 //!   ([`Payload::upgrade`]). [`event_stream`] sends events to browsers; with the feature
 //!   `websocket`, the module of that name has WebSockets.
 //! * [`Router`] chooses a handler by path and method, and is served by a closure. [`Params`] has
@@ -42,6 +42,9 @@
 //!   `tls`, `tls::Listener` secures the streams of another listener, by rustls.
 //! * [`client::Connection`] is the other side: requests are sent, and responses read, over any
 //!   [`Transport`].
+//!
+//! The example `notes_app.rs` of the repository has most of these in one service, and its page
+//! `docs/web.md` goes through that by task.
 //!
 //! # Features
 //!
