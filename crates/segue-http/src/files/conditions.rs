@@ -3,14 +3,14 @@
 //!
 //! # Strong validators
 //!
-//! The entity tag is made of the file's length and number, the time of the last change of the bytes,
-//! and that of the last change of anything, both in nanoseconds. A program can set the former, as
-//! copies that keep times do; the latter is the kernel's. Two changes within one tick of the
-//! kernel's clock, a few ms, that keep the length have one tag.
+//! The entity tag is made of the file's length, number and two times in nanoseconds: the last
+//! change of the bytes, and the last change of anything. A program can set the former, as copies
+//! that keep times do; the latter is the kernel's. Two changes within one tick of the kernel's
+//! clock, a few ms, that keep the length have one tag.
 //!
 //! `Last-Modified` has whole seconds. The header is left out until the second of the change is
 //! over. The date is a strong validator, good for `If-Range`, if nothing of the file was changed
-//! after that second: a file whose time was set is none of these. A change in the future, or before
+//! after that second; not so for a file with a time that was set. A change in the future, or before
 //! 1970, is never stated.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -65,8 +65,8 @@ pub fn event_stream(stream: impl FnOnce(&mut Events<'_>) -> io::Result<()> + 'st
 pub struct Events<'c> {
     out: BodyWriter<'c>,
     keep_alive: Duration,
-    /// The event that is written, of which so many bytes are taken: the rest of one whose send was
-    /// cancelled goes before the next one.
+    /// The event that is written, and how many of its bytes are taken: after a send that was
+    /// cancelled the rest goes before the next event.
     text: String,
     taken: usize,
 }
@@ -78,8 +78,8 @@ impl Events<'_> {
     /// before the network has told.
     ///
     /// # Cancellation
-    /// *May already have happened*: the rest of the event is sent before the next one, or at the end
-    /// of the stream.
+    /// *May already have happened*: the rest of the event is sent before the next one, or at the
+    /// end of the stream.
     ///
     /// # Errors
     /// The transport's, a time-out included. The connection ends.
