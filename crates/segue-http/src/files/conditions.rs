@@ -132,7 +132,7 @@ fn parse(value: &HeaderValue) -> Option<i64> {
 }
 
 /// Whether a list of entity tags has the file's, or is `*`. The comparison is strong, unless a weak
-/// tag counts as well. A list that is malformed has what stands before the fault.
+/// tag counts as well. A malformed list has the tags that stand before the fault.
 fn matches(lines: GetAll<'_, HeaderValue>, validators: &Validators, weak_too: bool) -> bool {
     lines.iter().any(|line| {
         let mut rest = line.as_bytes();

@@ -131,8 +131,8 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&HeaderValue> {
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether there is an origin other than the host; or, over a secured connection, one of a page that
-/// came unsecured: anybody may have written that.
+/// Whether there is an origin other than the host; or, over a secured connection, one of a page
+/// that came unsecured: anybody may have written that.
 fn is_foreign(headers: &HeaderMap, is_secure: bool) -> bool {
     if !headers.contains_key(header::ORIGIN) {
         return false;
