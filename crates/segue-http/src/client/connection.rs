@@ -267,7 +267,8 @@ impl<T: Transport + 'static> Connection<T> {
             Ok(_) => Err(Error::Malformed("bytes that no request has asked for").into()),
             // A stream of TLS has words of its own.
             Err(error) if is_timeout(&error) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if Cancelled::caused(&error) => Err(error),
+            Err(_) => Err(Error::NotReusable.into()),
         }
     }
 

@@ -14,6 +14,7 @@ fn the_target_is_the_path_and_the_host_the_authority() {
         ("http://example.org/a?b=c", "GET /a?b=c HTTP/1.1\r\nhost: example.org\r\n\r\n"),
         ("http://example.org:8080", "GET / HTTP/1.1\r\nhost: example.org:8080\r\n\r\n"),
         ("http://user:word@example.org/", "GET / HTTP/1.1\r\nhost: example.org\r\n\r\n"),
+        ("http://example.org?b=c", "GET /?b=c HTTP/1.1\r\nhost: example.org\r\n\r\n"),
         ("http://[::1]:80/", "GET / HTTP/1.1\r\nhost: [::1]:80\r\n\r\n"),
     ];
     for (uri, expected) in cases {

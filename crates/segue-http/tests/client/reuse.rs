@@ -1,10 +1,12 @@
 //! Whether a connection may be used again: after unread bodies, cancellation and failure.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use segue_core::{CancelToken, Cancelled};
+use segue_http::Payload;
 use segue_http::client::{Connection, Error};
+use segue_io::net::UnixStream;
 
 use super::common::{Step, pause, send};
 use super::{assert_error, connect, exchange, get};
@@ -122,4 +124,41 @@ fn a_server_that_has_ended_an_idle_connection_is_found_by_the_next_request() {
     exchange(&mut connection, get("/")).unwrap();
     assert!(connection.is_reusable());
     assert_error(exchange(&mut connection, get("/")), Error::Closed);
+}
+
+/// Over sockets, where the client can look without waiting.
+#[test]
+fn a_response_that_nobody_has_asked_for_is_not_the_answer_to_the_next_request() {
+    let answer = |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    let (here, mut there) = UnixStream::pair().unwrap();
+    let mut connection = Connection::new(here);
+    there.write_all(answer("first").as_bytes()).unwrap();
+    let first = connection.request(get("/")).unwrap();
+    assert_eq!(io::read_to_string(first.into_body()).unwrap(), "first");
+    there.write_all(answer("stray").as_bytes()).unwrap();
+    assert!(matches!(Error::of(&connection.send(get("/")).unwrap_err()), Some(Error::Malformed(_))));
+    assert!(!connection.is_reusable());
+    // The server has gone meanwhile.
+    let (here, mut there) = UnixStream::pair().unwrap();
+    let mut connection = Connection::new(here);
+    there.write_all(answer("first").as_bytes()).unwrap();
+    let first = connection.request(get("/")).unwrap();
+    assert_eq!(io::read_to_string(first.into_body()).unwrap(), "first");
+    drop(there);
+    assert_error(connection.send(get("/")), Error::NotReusable);
+}
+
+/// The reader of an upload has an error of a kind that sockets have, too.
+#[test]
+fn an_error_of_the_bodys_reader_is_not_taken_for_the_servers() {
+    struct Broken;
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+    }
+    let (mut connection, log) = connect([pause(1_000)]);
+    let request = http::Request::post("/").header("host", "a").body(Payload::reader(Broken)).unwrap();
+    assert_eq!(connection.request(request).map(drop).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(!connection.is_reusable() && log.waited().is_zero());
 }

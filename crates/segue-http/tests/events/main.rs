@@ -1,5 +1,8 @@
 //! Server-sent events: their text, comments in silence, clients that leave, the shutdown.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 use segue_core::after;
 use segue_http::{Event, Events, Request, Server, event_stream};
 use segue_io::net::TcpListener;
@@ -193,6 +196,33 @@ fn an_old_client_reads_events_until_the_end() {
             let mut stream = connect(address);
             stream.write_all(b"HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
             assert!(read_all(&stream).ends_with(b"\r\n\r\n"));
+        });
+    }
+}
+
+/// The client begins to read when the first event was given up.
+#[test]
+fn an_event_that_the_program_gives_up_is_completed_before_the_next_one() {
+    const LONG: usize = 16_000_000;
+    for place in PLACES {
+        let (given_up, gives_up) = mpsc::sync_channel(1);
+        let server = Server::new(move |_: &mut Request<'_>| {
+            let given_up = given_up.clone();
+            event_stream(move |events| {
+                let long = Event::new("x".repeat(LONG));
+                let error = segue_core::timeout(Duration::from_millis(50), || events.send(&long)).unwrap_err();
+                assert!(segue_core::Cancelled::caused(&error), "{error}");
+                given_up.send(()).unwrap();
+                events.send(&Event::new("next"))
+            })
+        });
+        with_server(place, server, |address, _| {
+            let stream = ask(address, "Connection: close\r\n");
+            gives_up.recv_timeout(PATIENCE).unwrap();
+            let all = read_all(&stream);
+            let body = &common::replies(&all, &[])[0].body;
+            let text = std::str::from_utf8(body).unwrap();
+            assert!(text == format!("data: {}\n\ndata: next\n\n", "x".repeat(LONG)), "{place:?}: {}", text.len());
         });
     }
 }

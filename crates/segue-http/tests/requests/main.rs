@@ -7,6 +7,7 @@ mod bad_requests;
 mod body_limits;
 mod connections;
 mod cuts;
+mod foreign;
 mod gaps;
 mod observed;
 mod request_bodies;

@@ -8,6 +8,7 @@ mod accepting;
 mod facts;
 mod faults;
 mod gone;
+mod interrupted;
 mod limits;
 mod listeners;
 mod memory;

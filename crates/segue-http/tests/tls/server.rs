@@ -1,6 +1,8 @@
 //! The server behind TLS, over real sockets: its duties, and clients that mean harm.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use segue_http::{Config, Connection, Payload, Request, Server, Transport, tls};
@@ -240,4 +242,56 @@ fn an_upgraded_connection_is_secured_too() {
         assert!(text.starts_with("HTTP/1.1 101 "), "{text}");
         assert!(text.ends_with("\r\n\r\none and the other one, in many pieces!"), "{text}");
     });
+}
+
+/// Their time is longer than the patience of this test.
+#[test]
+fn a_client_that_is_silent_in_the_handshake_gives_up_its_place() {
+    let config = plain().handshake_timeout(PATIENCE * 10).max_connections(1);
+    with_server(Server::new(echo).config(config), server_config(), |address| {
+        let silent = dial(address);
+        assert!(ask(&mut client(address), "/here").unwrap().ends_with("GET /here "));
+        drop(silent);
+    });
+}
+
+/// Each byte of a hello in a handshake record of its own.
+#[test]
+fn a_hello_in_fragments_is_not_read_byte_by_byte() {
+    struct Counted(io::Cursor<Vec<u8>>, Rc<Cell<usize>>);
+    impl Read for Counted {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.1.set(self.1.get() + 1);
+            self.0.read(buf)
+        }
+    }
+    impl Write for Counted {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    impl Transport for Counted {
+        fn set_read_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+            Ok(())
+        }
+        fn set_write_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+            Ok(())
+        }
+        fn shutdown_write(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    // A hello of 65,535 bytes is announced.
+    let mut records = vec![22, 3, 1, 0, 4, 1, 0, 255, 255];
+    while records.len() < 120_000 {
+        records.extend([22, 3, 3, 0, 2, 0, 0]);
+    }
+    let reads = Rc::new(Cell::new(0));
+    let acceptor = tls::Acceptor::new(server_config()).unwrap();
+    let mut stream = acceptor.accept(Counted(io::Cursor::new(records), Rc::clone(&reads))).unwrap();
+    stream.handshake().unwrap_err();
+    assert!((1..200).contains(&reads.get()), "{}", reads.get());
 }
