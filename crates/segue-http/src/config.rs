@@ -179,7 +179,8 @@ impl Config {
         /// as a WebSocket, is free of this limit.
         ///
         /// The end of a response that is sent together with the next ones, at most 64 KiB, has the
-        /// [`write_timeout`](Self::write_timeout) alone. So has a 503.
+        /// [`write_timeout`](Self::write_timeout) alone. So has a 503; and a read or write of a
+        /// request behind such an end waits until the end is sent.
         ///
         /// ```
         /// let config = segue_http::Config::new().request_timeout(std::time::Duration::from_secs(30));
@@ -200,7 +201,12 @@ impl Config {
         ///
         /// A client that takes part of a response must take each further 256 KiB, or the rest,
         /// within this time. Taken are bytes for which the kernel has room again: where that is
-        /// told late, the server looks once more at the end of the time.
+        /// told late, the server looks once more at the end of the time. Counted is the time inside
+        /// of writes, and not that which the program takes in between.
+        ///
+        /// A body that a handler writes, or that a reader gives, is sent in pieces of 64 KiB and
+        /// less, and each piece has this time anew: a client that takes little can hold such a
+        /// response for long. [`request_timeout`](Self::request_timeout) bounds the whole.
         ///
         /// ```
         /// let config = segue_http::Config::new().write_timeout(std::time::Duration::from_secs(5));

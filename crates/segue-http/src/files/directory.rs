@@ -57,6 +57,9 @@ impl Files {
     /// The files below a directory, which is opened once: a directory that is renamed is served
     /// under its new name, and another one that takes its place is not.
     ///
+    /// A client may ask for any name below the directory, and the name is opened to see its kind:
+    /// a named pipe or a device there is opened and closed, as programs at its other end notice.
+    ///
     /// # Cancellation
     /// *No effect*: the directory is opened.
     ///

@@ -204,6 +204,10 @@ impl<'h> Server<'h> {
     /// told to end; a listener's error of kind [`io::ErrorKind::InvalidInput`]. In both cases all
     /// connections have ended.
     ///
+    /// # Panics
+    /// If the listener panics, in its `accept`: the connections are cancelled, and the panic goes
+    /// on here.
+    ///
     /// ```
     /// use segue_http::Server;
     /// use segue_io::net::{TcpListener, TcpStream};

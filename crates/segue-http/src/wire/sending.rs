@@ -3,7 +3,7 @@
 //!
 //! A short range is read behind the head, so that one write sends both, and responses to requests
 //! that came together stay together. Before a long one the output is sent. The client's pace is
-//! counted over all of the body, whichever way its bytes go.
+//! counted over all long ranges of a body, whichever way their bytes go.
 
 use std::io;
 use std::ops::Range;
