@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/served.rs"]
+mod serving;
 
 mod served;
 
