@@ -38,6 +38,7 @@ examples() {
         case $name in
         fib_server) ;;
         million*) timeout 120 "$target/debug/examples/$name" 10000 ;;
+        round) timeout 120 "$target/debug/examples/$name" 20000 ;;
         *) timeout 120 "$target/debug/examples/$name" ;;
         esac
     done

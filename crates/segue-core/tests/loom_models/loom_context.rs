@@ -63,7 +63,7 @@ fn a_cancellation_finds_a_scope_that_is_being_opened_inside() {
 fn a_cancellation_against_scopes_that_end() {
     static CANCELLED: Reached = Reached::new("the wait was cancelled");
     static DONE: Reached = Reached::new("the wait was over first");
-    model(5, || {
+    model(4, || {
         let family = Family::detached();
         let trigger = Arc::new(Trigger::new());
         let canceller = cancel(family.token());

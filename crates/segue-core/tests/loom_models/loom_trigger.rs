@@ -20,7 +20,7 @@ fn signal_and_wait_and_cancel() {
     static TAKEN: Reached = Reached::new("taken");
     static CANCELLED: Reached = Reached::new("cancelled");
     static LATE: Reached = Reached::new("cancelled, and the signal refused");
-    model(5, || {
+    model(4, || {
         let (trigger, family) = (Arc::new(Trigger::new()), Arc::new(Family::detached()));
         let signal = thread::spawn({
             let trigger = Arc::clone(&trigger);
@@ -114,7 +114,7 @@ fn claim_then_wake_and_a_waiter_that_leaves_at_once() {
 fn a_claim_against_a_cancellation_whose_interrupt_comes_between_claim_and_wake() {
     static TAKEN: Reached = Reached::new("taken, though cancelled meanwhile");
     static REFUSED: Reached = Reached::new("the claim was refused");
-    model(5, || {
+    model(4, || {
         let (trigger, family) = (Arc::new(Trigger::new()), Arc::new(Family::detached()));
         let other = thread::spawn({
             let (trigger, token) = (Arc::clone(&trigger), family.token());

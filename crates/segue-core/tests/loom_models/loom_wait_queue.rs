@@ -27,7 +27,7 @@ fn a_hand_over_and_a_cancellation_lose_nothing() {
     static RECEIVED: Reached = Reached::new("received");
     static HANDED: Reached = Reached::new("handed over");
     static KEPT: Reached = Reached::new("kept, since the waiter had gone");
-    model(5, || {
+    model(4, || {
         let (queue, family) = queue();
         let sender = thread::spawn({
             let queue = Arc::clone(&queue);
