@@ -78,7 +78,7 @@ pub use cancel::cancellation::{Cancellation, Finishing, Told, Watch, finishing_s
 pub use cancel::token::CancelToken;
 pub use cancel::{deadline, finally, shield, shield_for, timeout};
 pub use contract::current::in_fiber;
-pub use contract::fiber::{Fiber, WaitsFor};
+pub use contract::fiber::Fiber;
 pub use contract::trigger::Link;
 pub use contract::trigger::{MAX_ARM, Outcome, Trigger};
 pub use contract::wakeup::Wakeup;
@@ -87,6 +87,7 @@ pub use primitives::payload::{Panic, describe_panics};
 pub use primitives::shared_pair::Half;
 pub use primitives::stack::trim_stack;
 pub use primitives::switch;
+pub use primitives::waits_for::{Object, Owner, WaitsFor, WaitsOn};
 pub use sim::external_work::{OutsideWork, outside_work};
 pub use sim::preemption::preemption_point;
 pub use spawn::builder::{OfThreads as Builder, spawn, spawn_task};
@@ -158,6 +159,7 @@ pub mod scheduling {
     pub use crate::spawn::spare::{keep_spares, settle};
     pub use crate::spawn::try_scope::try_scope_over;
     pub use crate::thread::here::{retire, run_as_thread};
+    pub use crate::thread::waiting::{WaitingThread, waiting_threads};
     pub use crate::timers::Timers;
     pub use crate::timers::of_threads::thread_timers;
     pub use crate::wait::admission::begin_turn;

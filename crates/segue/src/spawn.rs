@@ -19,6 +19,7 @@ use std::error::Error;
 /// let handle = segue::spawn(|| "done");
 /// assert_eq!(handle.join().unwrap(), "done");
 /// ```
+#[track_caller]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -47,6 +48,7 @@ where
 /// segue::spawn(move || resolver.fill(7));
 /// assert_eq!(task.join().unwrap(), 42);
 /// ```
+#[track_caller]
 pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,

@@ -39,10 +39,10 @@ pub(crate) mod pool;
 
 use self::pool::Entry;
 use crate::chain::unwind::__rust_begin_short_backtrace;
-use crate::contract::fiber::WaitsFor;
 use crate::contract::job::{JobHeader, Place, Work};
 use crate::contract::trigger::Trigger;
 use crate::primitives::list::Links;
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::external_work::outside_work;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

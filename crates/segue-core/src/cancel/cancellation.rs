@@ -17,8 +17,9 @@
 
 use crate::cancel::token::CancelToken;
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor, Wake};
+use crate::contract::fiber::{Fiber, Wake};
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};

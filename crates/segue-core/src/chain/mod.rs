@@ -58,9 +58,9 @@
 pub(crate) mod deferred_wakers;
 pub(crate) mod unwind;
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::local;
+use crate::primitives::waits_for::WaitsFor;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};

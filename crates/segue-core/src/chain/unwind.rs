@@ -4,8 +4,8 @@
 //! Used by tasks, wakers, wait queues and schedulers: others depend on their going on.
 
 use crate::chain::barrier;
-use crate::contract::fiber::WaitsFor;
 use crate::primitives::payload::{NO_DESCRIPTION, NO_MESSAGE, Payload, message};
+use crate::primitives::waits_for::WaitsFor;
 use std::any::Any;
 use std::fmt::Display;
 use std::io::{self, Write};

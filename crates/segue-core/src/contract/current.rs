@@ -90,7 +90,7 @@ impl Fiber {
     #[must_use]
     #[inline]
     pub fn must_not_suspend(&self) -> bool {
-        (std::thread::panicking() || self.waits_for.get().is_some()) && !self.stands_for_thread()
+        (std::thread::panicking() || !self.waits_on.get().is_null()) && !self.stands_for_thread()
     }
 
     /// Whether this header, the caller's, stands for a plain thread: it is never in the slot then.

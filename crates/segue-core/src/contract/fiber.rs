@@ -15,13 +15,14 @@
 #![allow(unsafe_code)] // Soundness rests on the contract, and headers are reached by address.
 
 use crate::contract::clock::Clock;
-use crate::contract::job::{Identity, Job, Name};
+use crate::contract::job::{Identity, Job, JobHeader, Name};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::Links;
 use crate::primitives::record::Record;
 use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
+use crate::primitives::waits_for::{WaitsFor, WaitsOn};
 use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Display, Formatter};
 use std::panic::Location;
@@ -111,31 +112,6 @@ pub enum Wake {
     Interrupt,
 }
 
-/// The object of a fiber's wait, as reports say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitsFor {
-    /// The kind of thing: "a promise".
-    pub what: &'static str,
-    /// Where the wait was called.
-    pub at: &'static Location<'static>,
-}
-
-impl WaitsFor {
-    /// A wait for `what`, called from here; in a `#[track_caller]` operation, from its call.
-    #[track_caller]
-    #[must_use]
-    #[inline]
-    pub fn new(what: &'static str) -> Self {
-        Self { what, at: Location::caller() }
-    }
-}
-
-impl Display for WaitsFor {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.what, self.at)
-    }
-}
-
 /// How many operations that need not wait a fiber may begin in one turn.
 pub(crate) const OPERATIONS: u8 = 128;
 
@@ -160,10 +136,14 @@ pub struct Fiber {
     pub(crate) retreats: Cell<bool>,
     pub(crate) kernel_waits: Cell<u8>,
     pub(crate) unblocked: Cell<bool>,
-    pub(crate) waits_for: Shown<Option<WaitsFor>>,
+    /// In the frame of the wait; null outside of waits.
+    pub(crate) waits_on: Shown<*const WaitsOn>,
     /// The address of the wait's trigger, for `trigger.rs`; null outside of waits.
     pub(super) trigger: Cell<*const ()>,
     pub(crate) task: Cell<*const ()>,
+    /// How many waits it has begun.
+    pub(super) waits: Cell<u32>,
+    since: Cell<u32>,
 
     id: u64,
     pub(crate) mark: Cell<u64>,
@@ -173,6 +153,8 @@ pub struct Fiber {
     pub(crate) attributes: OnceCell<Arc<Record>>,
     /// Before the fiber runs, its job.
     pub(crate) locals: Cell<*mut ()>,
+    /// Null without a job.
+    pub(crate) job: Cell<*const JobHeader>,
 }
 
 // With one word of a scheduler's in front, a line for wakers, and one for the fiber's turns.
@@ -190,7 +172,9 @@ impl Fiber {
     pub unsafe fn for_job(scheduler: NonNull<dyn Scheduler>, id: u64, job: &mut Job) -> Self {
         let identity = job.identity();
         // SAFETY: as the caller promises; until its end the job keeps context and family in place.
-        unsafe { Self::new(scheduler, id, identity) }
+        let fiber = unsafe { Self::new(scheduler, id, identity) };
+        fiber.job.set(job.as_raw().as_ptr());
+        fiber
     }
 
     /// # Safety
@@ -213,7 +197,10 @@ impl Fiber {
             mark: Cell::new(0),
             trigger: Cell::new(ptr::null()),
             waits_in: AtomicPtr::new(ptr::null_mut()),
-            waits_for: Shown::new(None),
+            waits_on: Shown::new(ptr::null()),
+            waits: Cell::new(0),
+            since: Cell::new(0),
+            job: Cell::new(ptr::null()),
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             kernel_waits: Cell::new(0),
@@ -303,7 +290,42 @@ impl Fiber {
 
     /// The object of its wait, if the fiber is suspended. For the fiber's own thread.
     pub fn waits_for(&self) -> Option<WaitsFor> {
-        self.waits_for.get()
+        self.waits_on().map(|waits| waits.waits_for)
+    }
+
+    /// The same, with the object's address. For the fiber's own thread, or while that is held.
+    pub fn waits_on(&self) -> Option<WaitsOn> {
+        // SAFETY: the frame of the wait stays until the pointer is taken back, by this thread.
+        self.waits_on.look(|waits| unsafe { waits.as_ref() }.copied())
+    }
+
+    /// As [`waits_on`](Self::waits_on), and async-signal-safe: `None`, too, while another thread
+    /// looks.
+    pub fn glance_at_wait(&self) -> Option<WaitsOn> {
+        // SAFETY: as in `waits_on`.
+        self.waits_on.glance().and_then(|waits| unsafe { waits.as_ref() }.copied())
+    }
+
+    /// Address, spawn site and context of the job, if the fiber has one.
+    ///
+    /// # Safety
+    /// The fiber is suspended, or has not run: its job is in place.
+    #[must_use]
+    pub unsafe fn of_job(&self) -> Option<(usize, Option<&'static Location<'static>>, usize)> {
+        // SAFETY: null, or a job that has neither returned nor been dropped, by the contract.
+        let job = unsafe { self.job.get().as_ref() }?;
+        Some((ptr::from_ref(job).addr(), job.at, job.context.addr()))
+    }
+
+    /// Notes the time of a suspension, in the scheduler's units. For the fiber's scheduler.
+    #[inline]
+    pub fn set_since(&self, time: u32) {
+        self.since.set(time);
+    }
+
+    /// The time that was [noted](Self::set_since) last, and how many waits have begun, modulo 2^32.
+    pub fn last_wait(&self) -> (u32, u32) {
+        (self.since.get(), self.waits.get())
     }
 
     /// The turn is over: a new one begins, with as many operations that need not wait.
@@ -340,7 +362,7 @@ impl Fiber {
 
     #[cold]
     fn renew_waits_in(&self, context: *mut ContextHead) {
-        if self.waits_for.get().is_none() {
+        if self.waits_on.get().is_null() {
             self.waits_in.store(context, Ordering::Relaxed);
         } else {
             // A wait has begun, or `registered` (`wait/source.rs`) runs: a claimer's write stays.

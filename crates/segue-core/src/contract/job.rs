@@ -8,6 +8,7 @@
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::record::Record;
 use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,7 @@ pub struct JobHeader {
     family: FamilyId,
     /// For the next fiber that runs the work. Belongs to the side that has the job, or makes it.
     given: UnsafeCell<Given>,
+    pub(super) at: Option<&'static Location<'static>>,
     /// Whether a fiber or thread was made for the work.
     has_fiber: Cell<bool>,
     /// See [`Job::is_awaited`]. From any thread; of std also in models, as a lock orders the uses.
@@ -84,6 +86,7 @@ impl JobHeader {
             abandon: abandon::<W>,
             context,
             family,
+            at: given.at,
             given: UnsafeCell::new(given),
             has_fiber: Cell::new(false),
             awaited: AtomicBool::new(false),
@@ -133,9 +136,25 @@ pub struct Given {
     pub(crate) attributes: Option<Arc<Record>>,
     /// The binary logarithm of the stack's size, rounded up; 0 if nothing was said.
     pub(crate) stack: u8,
+    /// Where the spawn was called.
+    pub(crate) at: Option<&'static Location<'static>>,
 }
 
 impl Given {
+    /// The same wishes, of the caller's line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn called_here(self) -> Self {
+        Self { at: Some(Location::caller()), ..self }
+    }
+
+    /// No wishes; the caller's line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn here() -> Self {
+        Self { at: Some(Location::caller()), ..Self::default() }
+    }
+
     /// How many bytes of stack the fiber is to have for use, if the spawner has said so.
     #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
@@ -209,6 +228,13 @@ impl Job {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.header().is_awaited()
+    }
+
+    /// Where the spawn was called, if the maker has said so.
+    #[inline]
+    #[must_use]
+    pub fn spawned_at(&self) -> Option<&'static Location<'static>> {
+        self.header().at
     }
 
     /// The name for the fiber, if the spawner gave one.

@@ -68,10 +68,11 @@
 //! | the claimer's store of `passed` | the load by the waiter that leaves | the claimer's last use of the link |
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::refusal::REFUSED;
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::primitives::waits_for::WaitsOn;
 use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::ptr::{self, NonNull};
@@ -190,12 +191,12 @@ impl Trigger {
     pub(crate) unsafe fn sleep(
         &self,
         fiber: &Fiber,
-        waits_for: WaitsFor,
+        waits_on: WaitsOn,
         is_to_suspend: impl FnOnce() -> bool,
     ) -> Outcome {
         // SAFETY: the trigger is in place until the wait's end, below, or its withdrawal. Later
         // nobody here follows `self`, which may outlive the memory, as all of it is an atomic.
-        unsafe { fiber.begin_wait(self, waits_for) };
+        unsafe { fiber.begin_wait(self, &waits_on) };
         if is_to_suspend() {
             // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn: so one
             // resume, by the side that ends the wait, or one interrupt belongs to this call.
@@ -430,18 +431,20 @@ impl Fiber {
     /// Names the wait that the fiber, which is registered for it, is about to begin.
     ///
     /// # Safety
-    /// The trigger stays until [`end_wait`](Fiber::end_wait), or an interrupt has ended the wait.
+    /// The trigger stays until [`end_wait`](Fiber::end_wait), or an interrupt has ended the wait;
+    /// `waits_on` stays until `end_wait`.
     #[inline]
-    pub(crate) unsafe fn begin_wait(&self, trigger: &Trigger, waits_for: WaitsFor) {
+    pub(crate) unsafe fn begin_wait(&self, trigger: &Trigger, waits_on: &WaitsOn) {
         self.trigger.set(ptr::from_ref(trigger).cast());
-        self.waits_for.set(Some(waits_for));
+        self.waits_on.set(waits_on);
+        self.waits.set(self.waits.get().wrapping_add(1));
     }
 
     /// Ends the wait, and answers how. After a withdrawal the trigger may be gone.
     #[inline]
     pub(crate) fn end_wait(&self) -> WaitEnd {
         self.refill();
-        self.waits_for.set(None);
+        self.waits_on.set(ptr::null());
         if self.trigger.replace(ptr::null()).is_null() {
             WaitEnd::Withdrawn
         } else if self.waits_in.load(Ordering::Relaxed) == REFUSED {

@@ -13,9 +13,9 @@
 //! value runs no foreign code and does not unwind, so the protocol need not know.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::drivers::kernel_wait::{KernelWait, kernel_wait};
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::guarded::Guarded;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};

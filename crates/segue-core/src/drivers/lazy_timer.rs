@@ -41,10 +41,10 @@
 //! | `until` becomes OVER | the look of the wait | nothing; the queue's lock orders the wake-up after that |
 
 use crate::chain::barrier;
-use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::lock::Lock;
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::here;
 use crate::timers::{Entry, Key, Lazy, Movable, Timers};
 use std::sync::{Arc, OnceLock};

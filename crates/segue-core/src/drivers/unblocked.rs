@@ -6,8 +6,8 @@
 
 use crate::chain::barrier;
 use crate::contract::current::with_running;
-use crate::contract::fiber::WaitsFor;
 use crate::primitives::at_end::at_end;
+use crate::primitives::waits_for::WaitsFor;
 
 /// Runs `f`, in which the calling fiber has the mark. On a plain thread this only runs `f`.
 ///

@@ -74,6 +74,12 @@ impl<T> Lock<T> {
         LockGuard { lock: self, value: PhantomData }
     }
 
+    /// Locks, if nobody else does.
+    #[cfg(debug_assertions)]
+    pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        self.try_acquire().then(|| LockGuard { lock: self, value: PhantomData })
+    }
+
     #[inline]
     fn try_acquire(&self) -> bool {
         // An exchange is cheaper than a compare-and-exchange, and as good: a taken lock stays

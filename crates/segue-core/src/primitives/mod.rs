@@ -1,6 +1,6 @@
 //! The ground of all other rooms, which knows no fibers: atomics (of std or of loom), the word
 //! lock, the intrusive list, a box with two owners, a list of words by type, the switch between
-//! stacks, the function that trims a stack, and `Debug` by a line.
+//! stacks, the function that trims a stack, `Debug` by a line, and the object of a wait.
 
 pub(crate) mod at_end;
 pub mod atomic;
@@ -15,3 +15,4 @@ pub(crate) mod shared_pair;
 pub(crate) mod shown;
 pub(crate) mod stack;
 pub mod switch;
+pub(crate) mod waits_for;

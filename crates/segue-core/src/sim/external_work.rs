@@ -16,8 +16,8 @@
 
 use crate::chain::barrier;
 use crate::contract::current;
-use crate::contract::fiber::WaitsFor;
 use crate::primitives::atomic::Ordering;
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::here;
 use crate::timers::Timers;
 

@@ -13,7 +13,8 @@
 
 use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
+use crate::primitives::waits_for::WaitsFor;
 use crate::tree::membership::IN_BODY;
 use std::ptr;
 use std::sync::OnceLock;
@@ -93,11 +94,11 @@ pub fn preemption_point_in_body() {
 fn at_point_in_body() {
     // Not within a `no_suspend` of the body's own, which has another mark.
     let in_body = |what: &WaitsFor| ptr::eq(what.what, IN_BODY);
-    let lift = |fiber: &Fiber| fiber.waits_for.get().filter(in_body).and_then(|_| fiber.waits_for.replace(None));
+    let lift = |fiber: &Fiber| fiber.waits_for().filter(in_body).map(|_| fiber.waits_on.replace(ptr::null()));
     let lifted = current::with_running(|fiber| fiber.and_then(lift));
-    if lifted.is_some() {
+    if let Some(lifted) = lifted {
         at_point();
-        current::with_running(|fiber| _ = fiber.map(|fiber| fiber.waits_for.replace(lifted)));
+        current::with_running(|fiber| _ = fiber.map(|fiber| fiber.waits_on.replace(lifted)));
     }
 }
 

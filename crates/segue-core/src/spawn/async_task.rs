@@ -50,12 +50,13 @@
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage, barrier};
-use crate::contract::fiber::{Fiber, Spawn, WaitsFor, Wake};
+use crate::contract::fiber::{Fiber, Spawn, Wake};
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::slots::ContextHead;
 use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
 use crate::primitives::prefetch::prefetch_bytes;
+use crate::primitives::waits_for::WaitsFor;
 use crate::spawn::family::Family;
 use crate::spawn::join_error::Failed;
 use crate::spawn::task::{self, Head, Task};

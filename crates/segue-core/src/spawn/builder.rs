@@ -266,12 +266,13 @@ impl<'a, P: Place<'a>> Builder<P> {
 
     /// Starts an async task in the place of the builder, as [`spawn_task`](crate::spawn_task) does
     /// beside the caller.
+    #[track_caller]
     pub fn spawn_task<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'a,
         F::Output: Send + 'a,
     {
-        self.place.start_task(self.given, future)
+        self.place.start_task(self.given.called_here(), future)
     }
 }
 
@@ -290,19 +291,21 @@ impl<'a, P: Place<'a>, B: Begin> Builder<P, B> {
     /// ```
     /// assert_eq!(segue_core::Builder::new().name("answer").spawn(|| 42).join().unwrap(), 42);
     /// ```
+    #[track_caller]
     #[inline]
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, B::Token>
     where
         F: FnOnce() -> T + Send + 'a,
         T: Send + 'a,
     {
-        self.begin.start(self.place, self.given, f)
+        self.begin.start(self.place, self.given.called_here(), f)
     }
 }
 
 impl<'scope, B: Begin> Builder<Within<'scope, '_, Fallible>, B> {
     /// Starts a fiber that fails its scope by an error, as
     /// [`TryScope::spawn_try`](crate::TryScope::spawn_try) does.
+    #[track_caller]
     pub fn spawn_try<F, T, E>(self, f: F) -> JoinHandle<Result<T, Cancelled>, B::Token>
     where
         F: FnOnce() -> Result<T, E> + Send + 'scope,
@@ -316,24 +319,26 @@ impl<'scope, B: Begin> Builder<Within<'scope, '_, Fallible>, B> {
 
 impl<'scope> Builder<Local<'scope, '_>> {
     /// Starts the fiber on the caller's worker.
+    #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + 'scope,
         T: 'scope,
     {
-        self.place.0.spawn_local_given(self.given, f)
+        self.place.0.spawn_local_given(self.given.called_here(), f)
     }
 }
 
 impl<'scope> Builder<Local<'scope, '_>, CancelToken> {
     /// Starts the fiber on the caller's worker, under the token.
+    #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> JoinHandle<T, CancelToken>
     where
         F: FnOnce() -> T + 'scope,
         T: 'scope,
     {
         let (token, under) = (self.begin.clone(), self.begin);
-        let handle = self.place.0.spawn_local_given(self.given, move || under.run(f));
+        let handle = self.place.0.spawn_local_given(self.given.called_here(), move || under.run(f));
         JoinHandle { handle: handle.handle, token }
     }
 }
@@ -357,12 +362,13 @@ impl<P, B> fmt::Debug for Builder<P, B> {
 /// let handle = segue_core::spawn(|| "done");
 /// assert_eq!(handle.join().unwrap(), "done");
 /// ```
+#[track_caller]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Detached::<Threads>::HERE.start(Given::default(), f)
+    Detached::<Threads>::HERE.start(Given::here(), f)
 }
 
 /// Starts a detached async task next to the fibers, and returns a handle for its result.
@@ -382,12 +388,13 @@ where
 /// let task = segue_core::spawn_task(async { segue_core::spawn(|| 6).await.unwrap() * 7 });
 /// assert_eq!(task.join().unwrap(), 42);
 /// ```
+#[track_caller]
 pub fn spawn_task<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Detached::<Threads>::HERE.start_task(Given::default(), future)
+    Detached::<Threads>::HERE.start_task(Given::here(), future)
 }
 
 /// How many bytes of its stack a fiber can use that is made without a job, if that was

@@ -28,12 +28,13 @@
 use crate::chain::unwind::{caught, contain, text};
 use crate::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::Payload;
+use crate::primitives::waits_for::{Object, WaitsFor, WaitsOn};
 use crate::spawn::failure::{Failure, Failures, ScopeError};
 use crate::spawn::spare;
 use crate::tree::cancelled::{Cancelled, Reason};
@@ -300,7 +301,7 @@ impl Family {
         spare::settle();
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
             let _watched = watch();
-            self.done.wait_shielded(waits_for);
+            self.done.wait_shielded_on(WaitsOn { waits_for, object: Object::at_address(self.context()) });
         }
     }
 }

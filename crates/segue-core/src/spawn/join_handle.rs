@@ -5,7 +5,7 @@
 
 use crate::cancel::shield;
 use crate::cancel::token::CancelToken;
-use crate::contract::fiber::WaitsFor;
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::join_error::JoinError;
 use crate::spawn::task::{Handle, Joining};

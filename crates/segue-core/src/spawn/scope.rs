@@ -18,11 +18,12 @@ use crate::cancel::token::CancelToken;
 use crate::chain::top;
 use crate::chain::unwind::{caught, text};
 use crate::contract::current;
-use crate::contract::fiber::{Spawn, WaitsFor};
+use crate::contract::fiber::Spawn;
 use crate::contract::job::Given;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::lock::Lock;
 use crate::primitives::payload::{Payload, message};
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::Ending;
 use crate::spawn::default_runtime::{DefaultRuntime, Origin, StartDefault, Threads};
@@ -319,6 +320,7 @@ impl Scope<'_, '_> {
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a fiber that may borrow from the surroundings of the scope.
+    #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -326,10 +328,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         // Not by `spawn_given`: its settings would be written out for the cold function.
         if self.is_late() {
-            return self.spawn_late(Given::default(), f);
+            return self.spawn_late(Given::here(), f);
         }
         // SAFETY: as in `spawn_given`.
-        unsafe { Origin::of_caller(self.start).spawn(&self.family, Given::default(), f) }
+        unsafe { Origin::of_caller(self.start).spawn(&self.family, Given::here(), f) }
     }
 
     pub(super) fn spawn_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -380,12 +382,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// assert_eq!(*words.borrow(), ["straight", "line"]);
     /// ```
+    #[track_caller]
     pub fn spawn_local<F, T>(&'scope self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + 'scope,
         T: 'scope,
     {
-        self.spawn_local_given(Given::default(), f)
+        self.spawn_local_given(Given::here(), f)
     }
 
     pub(super) fn spawn_local_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -434,12 +437,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     // The work. The scope ends with it.
     /// });
     /// ```
+    #[track_caller]
     pub fn spawn_daemon<F, T>(&'scope self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_daemon_given(Given::default(), f)
+        self.spawn_daemon_given(Given::here(), f)
     }
 
     pub(super) fn spawn_daemon_given<F, T>(&'scope self, given: Given, f: F) -> JoinHandle<T>
@@ -491,12 +495,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts an async task that may borrow from the surroundings of the scope. See
     /// [`spawn_task`](crate::spawn_task).
+    #[track_caller]
     pub fn spawn_task<F>(&'scope self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        self.spawn_future(&self.family, Given::default(), future)
+        self.spawn_future(&self.family, Given::here(), future)
     }
 
     pub(super) fn spawn_future<F, T>(&'scope self, family: &Family, given: Given, future: F) -> JoinHandle<T>

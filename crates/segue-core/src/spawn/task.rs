@@ -23,7 +23,7 @@
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, Spawn, WaitsFor};
+use crate::contract::fiber::{Fiber, Spawn};
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Link;
@@ -31,6 +31,7 @@ use crate::contract::trigger::Trigger;
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
+use crate::primitives::waits_for::{Object, WaitsFor, WaitsOn};
 use crate::sim::preemption::preemption_point;
 use crate::spawn::async_task::{AsyncTask, Ending, Polls};
 use crate::spawn::family::Family;
@@ -278,14 +279,15 @@ impl Head {
     /// Waits for the task's end, by its handle.
     #[inline(always)]
     fn wait(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        let waits_on = WaitsOn { waits_for, object: Object::at(self) };
         match crate::wait::admission::admit() {
             _ if self.is_of_callers_scope() => {
                 // The end of the scope would wait for the fiber all the same.
-                self.done.wait_shielded(waits_for);
+                self.done.wait_shielded_on(waits_on);
                 Ok(())
             }
             Err(cancelled) if !self.has_ended() => Err(cancelled),
-            _ => self.done.wait_once_more(waits_for),
+            _ => self.done.wait_once_more_on(waits_on),
         }
     }
 }
@@ -622,6 +624,10 @@ unsafe impl<T, C> Source for Joining<T, C> {
 
     fn waits_for(&self) -> WaitsFor {
         self.waits_for
+    }
+
+    fn object(&self) -> Object {
+        self.handle.as_ref().map_or(Object::NONE, |handle| Object::at(handle.head()))
     }
 
     fn address(&self, least: usize) -> Option<usize> {

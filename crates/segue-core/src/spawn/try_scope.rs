@@ -150,6 +150,7 @@ impl<'scope> TryScope<'scope, '_> {
     /// });
     /// assert!(failed.unwrap_err().first().error().unwrap().is::<io::Error>());
     /// ```
+    #[track_caller]
     pub fn spawn_try<F, T, E>(&'scope self, f: F) -> JoinHandle<Result<T, Cancelled>>
     where
         F: FnOnce() -> Result<T, E> + Send + 'scope,

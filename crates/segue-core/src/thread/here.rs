@@ -7,8 +7,9 @@
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::contract::current::{current, set_current, with_running};
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::primitives::at_end::at_end;
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::membership::leave_contexts;

@@ -50,6 +50,7 @@ use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicU8, Ordering, UnsafeCell, local, plain_thread_local};
 use crate::primitives::switch::Switch;
 use crate::thread::adaptive_spin::Patience;
+use crate::thread::waiting::Sleep;
 use crate::timers::of_threads::thread_timers;
 use crate::values::locals;
 use std::cell::Cell;
@@ -161,15 +162,19 @@ unsafe impl Scheduler for Threads {
         // SAFETY: fibers of this scheduler are made by `with_header` alone, which sets the host.
         let header = unsafe { &*fiber.host().cast::<Header>() };
         let mut patience = Patience::new();
-        let mut watch = None;
+        let (mut watch, mut sleep) = (None, None);
         while !header.is_over(fiber) {
             let got_mail = patience.look(|| header.mail.load(Ordering::Relaxed) != 0);
             if !got_mail && header.lie_down() {
                 watch = watch.or_else(begin_to_sleep);
+                if cfg!(not(loom)) {
+                    sleep = sleep.or_else(|| Sleep::begin(fiber.waits_on()));
+                }
                 atomic::park();
             }
         }
         patience.end();
+        drop(sleep);
         if let Some(watch) = watch {
             watch.goes_on();
         }

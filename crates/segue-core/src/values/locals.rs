@@ -31,11 +31,12 @@
 use crate::chain::barrier;
 use crate::chain::unwind::caught;
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::plain_thread_local;
 use crate::primitives::impl_debug::impl_debug;
 use crate::primitives::payload::Payload;
+use crate::primitives::waits_for::WaitsFor;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::error::Error;

@@ -33,8 +33,8 @@
 //! another waiter has taken the value meanwhile, and the notification has done its work.
 #![allow(unsafe_code)] // Slots are registered by address.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::{MAX_ARM, Trigger};
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::arms::Arms;
 use crate::wait::draw::{Series, draw};
 use crate::wait::parts::{Parts, Row};

@@ -7,7 +7,8 @@
 use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
+use crate::primitives::waits_for::WaitsFor;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::executor::{AsTask, Executor};
 use std::pin::Pin;

@@ -24,10 +24,11 @@
 //! The waiter's own thread need not ring at all while nobody listens, see `wait/waker.rs`.
 #![allow(unsafe_code)] // The word holds the address of a fiber.
 
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::trigger::{TAKEN, Trigger, WaitEnd, decode, word};
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::Ordering;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::trigger::is_to_suspend;
 use std::ptr::{self, NonNull};
 
@@ -95,7 +96,7 @@ impl Trigger {
     #[inline]
     pub(crate) unsafe fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
         // SAFETY: the trigger is borrowed until the end of the wait below.
-        unsafe { fiber.begin_wait(self, waits_for) };
+        unsafe { fiber.begin_wait(self, &waits_for.into()) };
         if is_to_suspend(fiber) {
             // SAFETY: the word was WAITING with this fiber and was not withdrawn, by the contract,
             // so exactly one resume follows, or is under way: by the ringer, or by this thread when

@@ -3,8 +3,8 @@
 //! Used by applications, by `select` with a time-out, and by `sleep`.
 #![allow(unsafe_code)] // Registers triggers with the timers.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::here::on_current;
 use crate::timers::{Key, Timers};
 use crate::tree::cancelled::Cancelled;

@@ -19,8 +19,8 @@
 //! taken more than the announced one.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 

@@ -31,8 +31,8 @@
 //! flag and its taking.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::holders::{slot_of, steps_of};
 use crate::wait::queue::{Node, Shared, WaitQueue};
 use crate::wait::retreat::Retreat;

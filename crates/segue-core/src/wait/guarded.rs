@@ -12,9 +12,9 @@
 //! After `guard` of Concurrent ML.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::primitives::impl_debug::impl_debug;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::holders::{registration_of, slot_of};
 use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;

@@ -11,8 +11,8 @@
 //! second box, which belongs to the slot.
 #![allow(unsafe_code)] // `Source` is an unsafe trait, and an erased slot is a pointer.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable};
 use std::convert::identity;
@@ -68,6 +68,11 @@ macro_rules! steps_of {
         #[inline]
         fn waits_for(&$self) -> WaitsFor {
             $inner.waits_for()
+        }
+
+        #[inline]
+        fn object(&$self) -> $crate::Object {
+            $inner.object()
         }
 
         #[inline]

@@ -47,11 +47,12 @@
 #![allow(unsafe_code)] // Arms are reached by address while they wait.
 
 use crate::chain::barrier;
-use crate::contract::fiber::{Fiber, WaitsFor, Wake};
+use crate::contract::fiber::{Fiber, Wake};
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
 use crate::primitives::atomic::{self, AtomicBool, Ordering};
 use crate::primitives::impl_debug::impl_debug;
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::holders::{slot_of, steps_of};

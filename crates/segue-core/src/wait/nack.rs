@@ -27,9 +27,9 @@
 //! Here the nack says so, and its waiters can end.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::primitives::impl_debug::impl_debug;
+use crate::primitives::waits_for::WaitsFor;
 use crate::sim::preemption::preemption_point;
 use crate::wait::guarded::{Guarded, guard};
 use crate::wait::holders::steps_of_the_same_slot;

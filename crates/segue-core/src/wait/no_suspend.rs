@@ -2,7 +2,7 @@
 //!
 //! Used around foreign code that relies on its frames ending in reverse order, on its thread.
 
-use crate::contract::fiber::WaitsFor;
+use crate::primitives::waits_for::WaitsFor;
 use crate::tree::membership::{IN_BODY, NO_SUSPEND};
 use crate::wait::source::registered;
 

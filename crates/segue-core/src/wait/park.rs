@@ -3,8 +3,8 @@
 //! Used by workers without a driver: on a thread, or inside of a fiber of another scheduler.
 
 use crate::contract::current::in_fiber;
-use crate::contract::fiber::WaitsFor;
 use crate::contract::park::{Park, Unpark};
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::adaptive_spin;
 use crate::tree::context::shielded;
 use crate::wait::deadline::now;

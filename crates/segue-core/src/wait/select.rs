@@ -4,8 +4,8 @@
 //! of a pair, and yields which of the two it was; `any_of.rs` has the algorithm.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::any_of::{AnyOf, Slots};
 use crate::wait::arms::OneOf;
 use crate::wait::holders::steps_of_the_same_slot;

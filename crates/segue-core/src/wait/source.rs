@@ -70,9 +70,10 @@
 
 use crate::chain::{self, barrier};
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
+use crate::primitives::waits_for::{Object, WaitsFor, WaitsOn};
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::admission::admit;
@@ -111,6 +112,13 @@ pub unsafe trait Source {
 
     /// The words of reports about a fiber that waits for this.
     fn waits_for(&self) -> WaitsFor;
+
+    /// The thing itself, by which dumps join waiters and owners. By default, and for a choice, it
+    /// is not known. Asked where a wait is about to suspend; does not wait.
+    #[inline]
+    fn object(&self) -> Object {
+        Object::NONE
+    }
 
     /// The number of arms. The same at every call from a look in vain to the next look; before the
     /// first one a guess is allowed.
@@ -304,8 +312,9 @@ pub fn registered<R>(waits_for: WaitsFor, f: impl FnOnce() -> R) -> R {
     barrier(waits_for, || {
         // SAFETY: the current header is in place, while nothing is captured across this.
         let running = unsafe { current::current().as_ref() };
-        let before = running.and_then(|fiber| fiber.waits_for.replace(Some(waits_for)));
-        let _restore = at_end(|| _ = running.map(|fiber| fiber.waits_for.replace(before)));
+        let waits_on = WaitsOn::from(waits_for);
+        let before = running.map_or(ptr::null(), |fiber| fiber.waits_on.replace(&raw const waits_on));
+        let _restore = at_end(|| _ = running.map(|fiber| fiber.waits_on.replace(before)));
         f()
     })
 }
@@ -392,7 +401,8 @@ fn wait_as<S: Source>(fiber: &Fiber, source: &mut S) -> Result<S::Output, Cancel
             if let Some(output) = begun {
                 return Ok(output);
             }
-            match trigger.finish(fiber, source.waits_for()) {
+            let waits_on = WaitsOn { waits_for: source.waits_for(), object: source.object() };
+            match trigger.finish(fiber, waits_on) {
                 Outcome::Cancelled => {
                     source.withdraw(slot);
                     return Err(fiber.cancelled());

@@ -3,8 +3,8 @@
 //! Used by loops that do something again and again, alone or as an arm of a choice or a merge.
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::deadline::{Alarm, Deadline, now};
 use crate::wait::holders::{slot_of, steps_of};

@@ -18,9 +18,10 @@
 #![allow(unsafe_code)] // Contexts are entered by address.
 
 use crate::chain::deferred_wakers::let_go;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::trigger::{Outcome, Trigger};
 use crate::primitives::at_end::at_end;
+use crate::primitives::waits_for::{WaitsFor, WaitsOn};
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use std::ptr;
@@ -58,7 +59,7 @@ impl Trigger {
             unsafe { trigger.expose() };
             publish(&trigger);
             // SAFETY: the trigger waits with this fiber, the calling one.
-            unsafe { trigger.finish(fiber, waits_for) }
+            unsafe { trigger.finish(fiber, waits_for.into()) }
         })
     }
 
@@ -67,13 +68,13 @@ impl Trigger {
     /// # Safety
     /// The trigger waits with `fiber`, the calling one, and was not withdrawn.
     #[inline(always)] // As `Trigger::sleep`.
-    pub(crate) unsafe fn finish(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+    pub(crate) unsafe fn finish(&self, fiber: &Fiber, waits_on: WaitsOn) -> Outcome {
         fiber.join_context();
         if fiber.is_cancelled() && self.withdraw().is_some() {
             return Outcome::Cancelled;
         }
         // SAFETY: as the caller promises, and it was not withdrawn just now.
-        unsafe { self.sleep(fiber, waits_for, || is_to_suspend(fiber)) }
+        unsafe { self.sleep(fiber, waits_on, || is_to_suspend(fiber)) }
     }
 
     /// Suspends the calling fiber, or parks the calling thread, until the trigger is signalled or
@@ -100,7 +101,7 @@ impl Trigger {
                 return self.cancel_unless_awaited();
             }
             // SAFETY: the fiber is the calling one, and may suspend.
-            unsafe { self.suspend(fiber, waits_for) }
+            unsafe { self.suspend(fiber, waits_for.into()) }
         })
     }
 
@@ -109,6 +110,11 @@ impl Trigger {
     /// For the few waits that guard memory: the end of a scope, a borrowed buffer in the kernel's
     /// hands. A panicking fiber, which must not be suspended, blocks its thread here.
     pub fn wait_shielded(&self, waits_for: WaitsFor) {
+        self.wait_shielded_on(waits_for.into());
+    }
+
+    /// As [`wait_shielded`](Trigger::wait_shielded), with an object.
+    pub(crate) fn wait_shielded_on(&self, waits_on: WaitsOn) {
         if self.outcome().is_some() {
             return;
         }
@@ -118,7 +124,7 @@ impl Trigger {
             // SAFETY: as above.
             let _restore = at_end(|| _ = unsafe { fiber.enter_context(context) });
             // SAFETY: the fiber is the calling one, which may suspend: see below.
-            let outcome = unsafe { self.suspend(fiber, waits_for) };
+            let outcome = unsafe { self.suspend(fiber, waits_on) };
             debug_assert!(matches!(outcome, Outcome::Taken(_)));
         };
         if here::on_current(Fiber::must_not_suspend) {
@@ -132,12 +138,12 @@ impl Trigger {
     /// # Safety
     /// `fiber` is the calling one, and may suspend.
     #[inline]
-    unsafe fn suspend(&self, fiber: &Fiber, waits_for: WaitsFor) -> Outcome {
+    unsafe fn suspend(&self, fiber: &Fiber, waits_on: WaitsOn) -> Outcome {
         // SAFETY: the fiber may suspend, as the caller promises, and sleeps next if it is bound.
         // `is_to_suspend` denies only if the fiber was interrupted, and has withdrawn.
         unsafe {
             match self.bind(fiber) {
-                Ok(()) => self.sleep(fiber, waits_for, || is_to_suspend(fiber)),
+                Ok(()) => self.sleep(fiber, waits_on, || is_to_suspend(fiber)),
                 Err(outcome) => outcome,
             }
         }
@@ -158,6 +164,15 @@ impl Trigger {
     #[inline]
     #[track_caller]
     pub fn wait_once_more(&self, waits_for: WaitsFor) -> Result<(), Cancelled> {
+        self.wait_once_more_on(waits_for.into())
+    }
+
+    /// As [`wait_once_more`](Trigger::wait_once_more), with an object.
+    ///
+    /// # Cancellation
+    /// *No effect*: the trigger is as before the wait.
+    #[inline]
+    pub(crate) fn wait_once_more_on(&self, waits_on: WaitsOn) -> Result<(), Cancelled> {
         if self.outcome().is_some() {
             return Ok(());
         }
@@ -171,7 +186,7 @@ impl Trigger {
             }
             fiber.retreats.set(true);
             // SAFETY: the fiber is the calling one, and may suspend.
-            let outcome = unsafe { self.suspend(fiber, waits_for) };
+            let outcome = unsafe { self.suspend(fiber, waits_on) };
             fiber.retreats.set(false);
             if outcome == Outcome::Cancelled { Err(fiber.cancelled()) } else { Ok(()) }
         })

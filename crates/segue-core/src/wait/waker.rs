@@ -62,9 +62,10 @@
 #![allow(unsafe_code)] // A waker is a raw pointer to a counted allocation.
 
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::{AtomicUsize, Ordering, local};
+use crate::primitives::waits_for::WaitsFor;
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context;

@@ -41,6 +41,7 @@ impl Handle {
     /// of the scheduler cancels the fiber and waits for its end. If the scheduler is ending, `f` is
     /// dropped, and the handle says so as for a fiber that was cancelled before its start. With
     /// settings, a name for instance: [`Builder::on`].
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -68,6 +69,7 @@ impl Handle {
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[track_caller]
     pub fn spawn_at<F, T>(&self, worker: usize, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -149,6 +149,7 @@ impl Pool {
     /// let named = segue_core::Builder::new().name("answer").on(&pool);
     /// assert_eq!(named.spawn(|| 42).join().unwrap(), 42);
     /// ```
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -165,6 +166,7 @@ impl Pool {
     /// let pool = segue_sched::Runtime::new().workers(1).pool().unwrap();
     /// assert_eq!(pool.spawn_task(async { 42 }).join().unwrap(), 42);
     /// ```
+    #[track_caller]
     pub fn spawn_task<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,

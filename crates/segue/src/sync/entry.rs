@@ -64,7 +64,7 @@
 
 #![allow(unsafe_code)] // An initializer is the right to write the cell of the value.
 
-use segue_core::{Extent, Guard, Operation, Source, Unlocked, Waitable, Waiting, preemption_point};
+use segue_core::{Extent, Guard, Operation, Owner, Source, Unlocked, Waitable, Waiting, preemption_point};
 use std::panic::Location;
 
 use super::OnceCell;
@@ -158,7 +158,7 @@ impl<'a, T> Initializer<'a, T> {
 impl<T> Drop for Initializer<'_, T> {
     fn drop(&mut self) {
         preemption_point();
-        let untaken = hand_over(&mut self.cell.state.lock());
+        let untaken = hand_over(&self.cell.owner, &mut self.cell.state.lock());
         drop(untaken);
     }
 }
@@ -238,8 +238,10 @@ impl Drop for Right {
 /// Hands the right to the first waiter that takes one; if none does, the cell is empty again.
 /// Answers with a right that tells bodies in its drop, if one may have looked: an initialiser that
 /// has failed since its own body begins again would else tell itself, time and again.
-fn hand_over(state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
+fn hand_over(owner: &Owner, state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
+    owner.hand_over();
     let untaken = state.hand_over(INITIALISE, Right).err()?;
+    owner.forget();
     let before = std::mem::replace(state.state(), State::EMPTY);
     if !before.in_vain {
         std::mem::forget(untaken);
@@ -259,6 +261,7 @@ impl<'a, T, const LIST: usize> Force<'a, T, LIST> {
     fn take(&self, state: &mut State) -> Entry<'a, T> {
         let extent = Extent::new();
         state.stage = Stage::Running(Runner { extent, since: self.called.at });
+        self.cell.owner.note();
         Entry::Empty(Initializer { cell: self.cell, extent })
     }
 }
@@ -295,6 +298,10 @@ impl<'a, T, const LIST: usize> Operation<State, Right, 2> for Force<'a, T, LIST>
         }
     }
 
+    fn owner(&self) -> Option<&Owner> {
+        Some(&self.cell.owner)
+    }
+
     fn place(&self) -> (usize, bool) {
         (LIST, false)
     }
@@ -307,7 +314,7 @@ impl<'a, T, const LIST: usize> Operation<State, Right, 2> for Force<'a, T, LIST>
 
     fn give_back(&mut self, handed: Option<Right>, state: &mut Guard<'_, State, Right, 2>) -> Option<Right> {
         std::mem::forget(handed?);
-        hand_over(state)
+        hand_over(&self.cell.owner, state)
     }
 }
 

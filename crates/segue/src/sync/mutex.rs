@@ -58,12 +58,16 @@
 //! All changes of the word are read-modify-writes, so each acquires what any unlock before has
 //! released.
 //!
+//! **The owner's word** is a record for dumps, and decides nothing: each locker notes itself, an
+//! unlock that takes the slow way clears the word.
+//!
 //! After the mutex of parking_lot and `sync.Mutex` of Go. They hand the lock over to starving
 //! waiters too, but after a millisecond.
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
+    Cancelled, Guard, Operation, Owner, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit,
+    preemption_point,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -89,6 +93,8 @@ pub(super) enum Standing {
 #[derive(Default)]
 struct Raw {
     word: AtomicU32,
+    /// Noted by each locker, for dumps.
+    owner: Owner,
     queue: WaitQueue<(), Standing>,
 }
 
@@ -119,6 +125,7 @@ impl Raw {
     #[cold]
     #[inline(never)]
     fn unlocked(&self, before: u32) {
+        self.owner.clear_own();
         if before & TOLD == 0 {
             self.pass_on(&mut self.queue.lock());
         }
@@ -131,6 +138,9 @@ impl Raw {
         if word & LOCKED == 0 && queue.first(0) == Some(&Standing::Overtaken) {
             // FAIR is set, since that one waits; so nobody locks but another one that was told.
             let locked = self.word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0;
+            if locked {
+                self.owner.hand_over();
+            }
             if locked && queue.hand_over(0, Standing::Handed).is_err() {
                 self.word.fetch_sub(LOCKED, Ordering::Release);
             }
@@ -198,7 +208,7 @@ impl<T> Mutex<T> {
     /// An unlocked mutex around `value`.
     #[inline]
     pub const fn new(value: T) -> Self {
-        let raw = Raw { word: AtomicU32::new(0), queue: WaitQueue::new(()) };
+        let raw = Raw { word: AtomicU32::new(0), owner: Owner::new(), queue: WaitQueue::new(()) };
         Self { raw, value: UnsafeCell::new(value) }
     }
 
@@ -225,20 +235,30 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
         admit()?;
-        if self.raw.try_lock_idle() { Ok(self.guard()) } else { self.lock_slowly() }
+        if self.raw.try_lock_idle() { Ok(self.guard_of_caller()) } else { self.lock_slowly() }
     }
 
     /// As [`lock`](Mutex::lock), for reports that name something else than a mutex.
+    #[track_caller]
     pub(crate) fn lock_for(&self, waits_for: WaitsFor) -> Result<MutexGuard<'_, T>, Cancelled> {
         admit()?;
-        if self.raw.try_lock_idle() { Ok(self.guard()) } else { Waitable::new(self.locking(waits_for)).wait() }
+        if self.raw.try_lock_idle() {
+            Ok(self.guard_of_caller())
+        } else {
+            Waitable::new(self.locking(waits_for)).wait()
+        }
     }
 
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn lock_slowly(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
-        if self.raw.try_lock(false, false) { Ok(self.guard()) } else { self.lock_source().wait() }
+        if self.raw.try_lock(false, false) {
+            return Ok(self.guard_of_caller());
+        }
+        let guard = self.lock_source().wait()?;
+        self.raw.owner.note_caller();
+        Ok(guard)
     }
 
     #[inline]
@@ -284,6 +304,15 @@ impl<T: ?Sized> Mutex<T> {
     /// For a caller that has just locked.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
+        self.raw.owner.note();
+        MutexGuard { mutex: self, value: PhantomData }
+    }
+
+    /// The same, for a caller that is no task.
+    #[inline(always)]
+    #[track_caller]
+    fn guard_of_caller(&self) -> MutexGuard<'_, T> {
+        self.raw.owner.note_caller();
         MutexGuard { mutex: self, value: PhantomData }
     }
 }
@@ -367,6 +396,10 @@ impl<'a, T: ?Sized> Operation<(), Standing> for Lock<'a, T> {
 
     fn is_ready(&mut self, _: &mut Guard<'_, (), Standing>) -> bool {
         self.is_free()
+    }
+
+    fn owner(&self) -> Option<&Owner> {
+        Some(&self.mutex.raw.owner)
     }
 
     fn place(&self) -> (usize, bool) {

@@ -16,7 +16,7 @@
 
 #![allow(unsafe_code)] // The cell of the value.
 
-use segue_core::{Cancelled, Map, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
+use segue_core::{Cancelled, Map, Owner, Source, WaitQueue, Waitable, WaitsFor, preemption_point, wait};
 use std::cell::UnsafeCell;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +54,8 @@ use super::outside;
 /// ```
 pub struct OnceCell<T> {
     full: AtomicBool,
+    /// The holder of the right to initialise, for dumps.
+    pub(super) owner: Owner,
     pub(super) state: WaitQueue<State, Right, 2>,
     value: UnsafeCell<Option<T>>,
 }
@@ -70,7 +72,12 @@ impl<T> OnceCell<T> {
     /// An empty cell.
     #[must_use]
     pub const fn new() -> Self {
-        Self { full: AtomicBool::new(false), state: WaitQueue::new(State::EMPTY), value: UnsafeCell::new(None) }
+        Self {
+            full: AtomicBool::new(false),
+            owner: Owner::new(),
+            state: WaitQueue::new(State::EMPTY),
+            value: UnsafeCell::new(None),
+        }
     }
 
     pub(super) fn waiting<const LIST: usize>(&self, called: Called) -> Forcing<'_, T, LIST> {
@@ -474,7 +481,7 @@ impl<T> Default for OnceCell<T> {
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
         let full = AtomicBool::new(true);
-        Self { full, state: WaitQueue::new(State::FULL), value: UnsafeCell::new(Some(value)) }
+        Self { full, owner: Owner::new(), state: WaitQueue::new(State::FULL), value: UnsafeCell::new(Some(value)) }
     }
 }
 

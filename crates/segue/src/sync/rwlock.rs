@@ -44,7 +44,8 @@
 #![allow(unsafe_code)] // The cell behind the lock.
 
 use segue_core::{
-    Cancelled, Guard, Operation, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit, preemption_point,
+    Cancelled, Guard, Operation, Owner, Source, Unlocked, WaitQueue, Waitable, Waiting, WaitsFor, admit,
+    preemption_point,
 };
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -68,6 +69,8 @@ type Queue<'a> = Guard<'a, (), (), 2>;
 #[derive(Default)]
 pub(super) struct Raw {
     word: AtomicUsize,
+    /// The writer, for dumps; nobody while there is none.
+    owner: Owner,
     queue: WaitQueue<(), (), 2>,
 }
 
@@ -129,6 +132,7 @@ impl Raw {
     #[inline]
     pub(super) fn unlock(&self, write: bool) {
         if write {
+            self.owner.forget();
             if self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
                 self.among_waiters(|queue| self.give_back(true, queue));
             }
@@ -148,6 +152,7 @@ impl Raw {
 
     /// A writer goes on as a reader.
     pub(super) fn downgrade(&self) {
+        self.owner.forget();
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
             self.among_waiters(|queue| self.serve(queue, READERS));
@@ -231,7 +236,7 @@ impl<T> RwLock<T> {
     /// An unlocked lock around `value`.
     #[inline]
     pub const fn new(value: T) -> Self {
-        let raw = Raw { word: AtomicUsize::new(0), queue: WaitQueue::new(()) };
+        let raw = Raw { word: AtomicUsize::new(0), owner: Owner::new(), queue: WaitQueue::new(()) };
         Self { raw, value: UnsafeCell::new(value) }
     }
 
@@ -334,13 +339,36 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     fn lock<const WRITE: bool>(&self) -> Result<RwLockGuard<'_, T, WRITE>, Cancelled> {
         admit()?;
-        if self.raw.enter(WRITE, 0) { Ok(RwLockGuard { lock: self }) } else { self.lock_slowly() }
+        if self.raw.enter(WRITE, 0) { Ok(self.guard_of_caller()) } else { self.lock_slowly() }
     }
 
     #[cold]
     #[track_caller]
     fn lock_slowly<const WRITE: bool>(&self) -> Result<RwLockGuard<'_, T, WRITE>, Cancelled> {
-        self.lock_source().wait()
+        let guard = self.lock_source().wait()?;
+        if WRITE {
+            self.raw.owner.note_caller();
+        }
+        Ok(guard)
+    }
+
+    /// For a caller that has just locked, and is no task.
+    #[inline]
+    #[track_caller]
+    fn guard_of_caller<const WRITE: bool>(&self) -> RwLockGuard<'_, T, WRITE> {
+        if WRITE {
+            self.raw.owner.note_caller();
+        }
+        RwLockGuard { lock: self }
+    }
+
+    /// The same, for any caller.
+    #[inline]
+    fn guard<const WRITE: bool>(&self) -> RwLockGuard<'_, T, WRITE> {
+        if WRITE {
+            self.raw.owner.note();
+        }
+        RwLockGuard { lock: self }
     }
 
     #[inline]
@@ -353,7 +381,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     fn try_lock<const WRITE: bool>(&self) -> Option<RwLockGuard<'_, T, WRITE>> {
         preemption_point();
-        self.raw.try_enter(WRITE).then(|| RwLockGuard { lock: self })
+        self.raw.try_enter(WRITE).then(|| self.guard())
     }
 }
 
@@ -383,7 +411,7 @@ impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRI
     #[inline]
     fn attempt_unlocked(&mut self) -> Unlocked<Self::Output> {
         if self.0.raw.enter(WRITE, 0) {
-            Unlocked::Done(RwLockGuard { lock: self.0 })
+            Unlocked::Done(self.0.guard())
         } else if self.may_be_ready() {
             Unlocked::Look
         } else {
@@ -400,7 +428,7 @@ impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRI
         while self.0.raw.is_ready(WRITE, queue) {
             if self.0.raw.enter(WRITE, WAITERS) {
                 self.0.raw.mend(queue);
-                return Some(RwLockGuard { lock: self.0 });
+                return Some(self.0.guard());
             }
         }
         None
@@ -408,6 +436,10 @@ impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRI
 
     fn is_ready(&mut self, queue: &mut Queue<'_>) -> bool {
         self.0.raw.is_ready(WRITE, queue)
+    }
+
+    fn owner(&self) -> Option<&Owner> {
+        Some(&self.0.raw.owner)
     }
 
     fn place(&self) -> (usize, bool) {
@@ -420,7 +452,7 @@ impl<'a, T: ?Sized, const WRITE: bool> Operation<(), (), 2> for Enter<'a, T, WRI
 
     #[inline]
     fn commit(&mut self, _: Option<()>) -> Option<Self::Output> {
-        Some(RwLockGuard { lock: self.0 })
+        Some(self.0.guard())
     }
 
     fn give_back(&mut self, _: Option<()>, queue: &mut Queue<'_>) -> Option<()> {

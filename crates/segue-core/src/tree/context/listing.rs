@@ -6,7 +6,7 @@
 use super::Context;
 use crate::contract::fiber::Fiber;
 #[cfg(debug_assertions)]
-use crate::contract::fiber::WaitsFor;
+use crate::primitives::waits_for::WaitsFor;
 
 #[cfg(debug_assertions)]
 impl Fiber {

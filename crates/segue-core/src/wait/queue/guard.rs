@@ -6,10 +6,10 @@
 use super::{Head, Inner, Node, WaitQueue};
 use crate::chain::barrier;
 use crate::chain::deferred_wakers::Batch;
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::lock::LockGuard;
+use crate::primitives::waits_for::WaitsFor;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 

@@ -54,11 +54,12 @@ mod guard;
 mod operation;
 mod shared;
 
-use crate::contract::fiber::{Fiber, WaitsFor};
+use crate::contract::fiber::Fiber;
 use crate::contract::trigger::Trigger;
 use crate::primitives::atomic::UnsafeCell;
 use crate::primitives::list::{Linked, Links, List};
 use crate::primitives::lock::Lock;
+use crate::primitives::waits_for::WaitsFor;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::source::{self, Ended, Waitable};
 use std::cell::Cell;

@@ -7,8 +7,8 @@
 use super::{Guard, Head, Inner, Node, WaitQueue};
 use crate::chain::unwind::NoUnwind;
 use crate::chain::{self, barrier};
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::{Object, Owner, WaitsFor};
 use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::{Source, Waitable, registered};
@@ -90,6 +90,12 @@ pub trait Operation<S, T, const LISTS: usize = 1> {
     #[inline]
     fn place(&self) -> (usize, bool) {
         (0, false)
+    }
+
+    /// The word that names the fiber which this operation waits for, if one does: that of a lock.
+    #[inline]
+    fn owner(&self) -> Option<&Owner> {
+        None
     }
 
     /// The value to bring: in the slot during the wait. By default nothing.
@@ -248,6 +254,11 @@ where
     #[inline]
     fn waits_for(&self) -> WaitsFor {
         self.waits_for
+    }
+
+    #[inline]
+    fn object(&self) -> Object {
+        self.operation.owner().map_or_else(|| Object::at(self.queue), Object::owned)
     }
 
     #[inline]

@@ -5,8 +5,8 @@
 #![allow(unsafe_code)] // `Source` is an unsafe trait.
 
 use super::{Node, WaitQueue};
-use crate::contract::fiber::WaitsFor;
 use crate::contract::trigger::Trigger;
+use crate::primitives::waits_for::WaitsFor;
 use crate::wait::holders::steps_of_the_same_slot;
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
