@@ -36,6 +36,7 @@ use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::effect::outside;
 use crate::host::{self, Core, RawCoroutine};
+use crate::host::{Copied, StackCopies};
 use crate::outcome::{Main, Step};
 use segue_core::chain;
 use segue_core::switch::Switch;
@@ -245,6 +246,13 @@ impl<H> Coroutine<H> {
         // SAFETY: the cell is alive. The coroutine does not run, or somebody else could not have
         // this handle, and belongs to this thread, as the handle is not `Send`.
         unsafe { self.raw().backtrace() }
+    }
+
+    /// Copies its stacks while it rests, for a [backtrace](StackCopies::backtrace) later; `None` if
+    /// there is no room. Async-signal-safe.
+    pub fn copy_stack(&self, copies: &mut StackCopies) -> Option<Copied> {
+        // SAFETY: as in `backtrace`.
+        unsafe { self.raw().copy_stack(copies) }
     }
 
     /// Gives the coroutine a number and a name, for backtraces and the report of a stack overflow.

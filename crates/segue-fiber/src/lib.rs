@@ -113,7 +113,10 @@ pub use backtrace::{Backtrace, StackOwner, StackTrace};
 pub use config::StackConfig;
 pub use coroutine::{Coroutine, begin_suspend, suspend};
 pub use generator::{Generator, Yielder, generator, generator_with_stack};
-pub use host::{PASSES_ON, Watched, ensure_alternate_stack, install_overflow_handler, prefetch, prefetch_frames};
+pub use host::{
+    Copied, Interrupted, PASSES_ON, StackCopies, Watched, ensure_alternate_stack, install_overflow_handler, prefetch,
+    prefetch_frames,
+};
 pub use hosts::{Host, host};
 pub use outcome::{Step, leaked_stacks};
 pub use passing::pass_on;

@@ -3,6 +3,8 @@
 //! Used by the host on threads, and by ports whose threads can't interrupt each other;
 //! `native/watch.rs` documents the interface.
 
+#![allow(unsafe_code)] // The contract is that of the others.
+
 use std::io;
 use std::time::Duration;
 
@@ -31,5 +33,36 @@ impl Watched {
     /// None.
     pub fn backtrace(&self, _timeout: Duration) -> Result<Backtrace, Unanswered> {
         Ok(Backtrace::empty(NO_TRACES))
+    }
+}
+
+impl Watched {
+    /// Nobody is interrupted: the state comes back, without a look.
+    ///
+    /// # Safety
+    ///
+    /// None.
+    ///
+    /// # Errors
+    ///
+    /// Always [`Unanswered::TimedOut`].
+    pub unsafe fn visit<T: Send>(
+        &self,
+        _timeout: Duration,
+        state: Box<T>,
+        _visit: unsafe fn(&mut T, &Interrupted<'_>),
+    ) -> (Option<Box<T>>, Result<Backtrace, Unanswered>) {
+        (Some(state), Err(Unanswered::TimedOut))
+    }
+}
+
+/// A thread that was interrupted: here, none is.
+#[derive(Debug)]
+pub struct Interrupted<'a>(std::convert::Infallible, std::marker::PhantomData<&'a ()>);
+
+impl Interrupted<'_> {
+    /// Whether the thread runs in this coroutine.
+    pub fn runs_in<H>(&self, _coroutine: &crate::Coroutine<H>) -> Option<bool> {
+        match self.0 {}
     }
 }

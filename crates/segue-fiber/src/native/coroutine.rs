@@ -51,6 +51,7 @@
 use std::mem;
 use std::ptr::{self, NonNull};
 
+use super::copies::{Copied, StackCopies};
 use super::registry::{self, Label};
 use super::segments;
 use crate::arena::Stack;
@@ -232,6 +233,17 @@ impl RawCoroutine {
         let core = self.0.as_ptr();
         // SAFETY: by the contract. The core starts with its root.
         unsafe { segments::of_resting((*core).rests, core.cast()) }
+    }
+
+    /// As [`Coroutine::copy_stack`](crate::Coroutine::copy_stack).
+    ///
+    /// # Safety
+    ///
+    /// As for [`backtrace`](Self::backtrace).
+    pub unsafe fn copy_stack(self, copies: &mut StackCopies) -> Option<Copied> {
+        let core = self.0.as_ptr();
+        // SAFETY: by the contract. The core starts with its root.
+        unsafe { copies.push((*core).rests, core.cast()) }
     }
 
     /// As [`suspend`](crate::suspend), and leaves the chain of effect handlers alone.

@@ -15,6 +15,7 @@
 //! | `symbols` | printed backtraces |
 //! | `trim` | giving back memory below the frames of a running coroutine |
 
+mod copies;
 mod coroutine;
 mod overflow;
 mod region;
@@ -31,14 +32,15 @@ pub use crate::platform::ensure_alternate_stack;
 pub(crate) use crate::platform::memory::page_size;
 pub(crate) use crate::platform::system::release_heap;
 #[cfg(not(watches))]
-pub use crate::unwatched::Watched;
+pub use crate::unwatched::{Interrupted, Watched};
+pub use copies::{Copied, StackCopies};
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use coroutine::{PASSES_ON, prefetch, prefetch_frames};
 pub use overflow::install_overflow_handler;
 pub(crate) use region::Region;
 pub(crate) use symbols::write_stacks;
 #[cfg(watches)]
-pub use watch::Watched;
+pub use watch::{Interrupted, Watched};
 
 /// Why a thread that was asked has no backtrace, where threads can't be asked.
 #[cfg(not(watches))]

@@ -10,11 +10,11 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::registry::{self, Label};
-use super::segments;
-use crate::backtrace::{Backtrace, StackOwner, StackTrace};
+use super::copies::Part;
+use super::registry;
+use crate::backtrace::Backtrace;
 use crate::platform::Registers;
-use crate::platform::unwind::unwind;
+use segue_core::switch::Root;
 
 /// How many stacks are followed. More than a few are coroutines that resume each other in each
 /// other's frames.
@@ -32,20 +32,6 @@ pub(super) struct Sample {
     words: [MaybeUninit<usize>; WORDS],
     /// Whether there are more stacks than were copied.
     more: bool,
-}
-
-/// One stack.
-#[derive(Clone, Copy)]
-struct Part {
-    registers: Registers,
-    /// The coroutine's.
-    label: Option<Label>,
-    /// The thread's own stack.
-    is_thread: bool,
-    /// The address of the first copied word, and its place in the sample.
-    start: usize,
-    place: usize,
-    count: usize,
 }
 
 impl Sample {
@@ -109,24 +95,24 @@ impl Sample {
         }
     }
 
+    /// Whether the thread runs in the coroutine with this root, or in one that this has resumed.
+    /// `None` if that is not known.
+    pub fn runs_in(&self, root: *const Root) -> Option<bool> {
+        let is_there = self.parts[..self.count].iter().any(|part| {
+            // SAFETY: `take` has written the first `count` parts.
+            let label = unsafe { part.assume_init_ref() }.label;
+            label.is_some_and(|label| label.root.cast_const() == root)
+        });
+        (is_there || !self.more).then_some(is_there)
+    }
+
     /// Unwinds the copies.
     pub fn unwind(&self) -> Backtrace {
         let stacks = self.parts[..self.count].iter().map(|part| {
             // SAFETY: `take` has written the first `count` parts.
             let part = unsafe { part.assume_init_ref() };
-            let words = &self.words[part.place..part.place + part.count];
-            let (addresses, whole) = unwind(&part.registers, |address| {
-                let offset = address.checked_sub(part.start)?;
-                let word = words.get(offset / WORD).filter(|_| offset.is_multiple_of(WORD))?;
-                // SAFETY: `take` has written the words of each part.
-                Some(unsafe { word.assume_init() })
-            });
-            let owner = match &part.label {
-                Some(label) => segments::owner(label),
-                None if part.is_thread => StackOwner::Thread,
-                None => StackOwner::Elsewhere,
-            };
-            StackTrace::new(owner, addresses, whole)
+            // SAFETY: `take` has written the words of each part.
+            part.unwind(|place| unsafe { self.words[place].assume_init() })
         });
         Backtrace::new(stacks.collect(), self.more.then_some("there are more stacks below, which were not copied"))
     }

@@ -7,8 +7,8 @@
 //!
 //! Nobody can read another thread's registers but the thread itself, in a signal handler. So the
 //! asker sends the thread a signal (`platform/linux/asking.rs`); the handler copies registers and
-//! stacks ([`Sample`]) into memory that the asker has prepared, and the asker unwinds the copy. The
-//! slow parts, and those that allocate, are on the asker's side. The thread loses the time of a
+//! stacks ([`Sample`]) into memory that the asker has prepared, and the asker unwinds the copy. A
+//! dump has the handler copy the thread's resting fibers, too, by a *visit*. The slow parts, and those that allocate, are on the asker's side. The thread loses the time of a
 //! signal and of the copying.
 //!
 //! # The hand-over word, one for each thread
@@ -23,7 +23,7 @@
 //!    any but COPYING ----> ENDED   the thread, when it ends; for good
 //! ```
 //!
-//! The sample is the handler's while the word is COPYING, and the asker's otherwise. There is one
+//! Sample and visit are the handler's while the word is COPYING, and the asker's otherwise. There is one
 //! asker at a time, by a mutex on the askers' side. The asker leaves ASKED by a compare-and-swap,
 //! and so does the handler, so that one of the two has the sample. An asker that runs out of time
 //! while the word is COPYING leaves the word to the handler, which ends soon (the thread is running
@@ -70,6 +70,7 @@ use std::time::{Duration, Instant};
 
 use super::sample::Sample;
 use crate::backtrace::Backtrace;
+use crate::coroutine::Coroutine;
 use crate::platform::asking::{self, Answers, Thread};
 use crate::platform::of_thread::{Kept, OfThread};
 use crate::platform::{Registers, ensure_alternate_stack};
@@ -90,6 +91,33 @@ struct Shared {
     asker: Mutex<()>,
     /// Made by the first asker.
     sample: OnceLock<Box<UnsafeCell<Sample>>>,
+    /// Handed over as the sample is.
+    visit: UnsafeCell<Option<Visit>>,
+}
+
+/// A function that the handler is to call after it has taken the sample.
+#[derive(Clone, Copy)]
+struct Visit {
+    state: *mut (),
+    visit: *const (),
+    call: unsafe fn(*mut (), *const (), &Interrupted<'_>),
+}
+
+/// A thread that was interrupted by a [visit](Watched::visit), on whose stacks.
+pub struct Interrupted<'a>(&'a Sample);
+
+impl Interrupted<'_> {
+    /// Whether the thread runs in this coroutine, or in one that this has resumed; else the
+    /// coroutine rests, or has returned. `None` if that is not known.
+    pub fn runs_in<H>(&self, coroutine: &Coroutine<H>) -> Option<bool> {
+        self.0.runs_in(coroutine.raw().0.as_ptr().cast())
+    }
+}
+
+impl fmt::Debug for Interrupted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interrupted")
+    }
 }
 
 // SAFETY: the sample is accessed by one side at a time, as the word says; see the head of this
@@ -161,6 +189,7 @@ impl Watched {
             stack: asking::own_stack()?,
             asker: Mutex::new(()),
             sample: OnceLock::new(),
+            visit: UnsafeCell::new(None),
         });
         // SAFETY: the thread's share, below, keeps the value in place.
         unsafe { REGISTERED.keep(NonNull::new(Arc::as_ptr(&shared).cast_mut()).expect("a share is somewhere"))? };
@@ -185,6 +214,53 @@ impl Watched {
     ///
     /// The thread has ended, or did not answer in time.
     pub fn backtrace(&self, timeout: Duration) -> Result<Backtrace, Unanswered> {
+        self.ask(timeout, None).1
+    }
+
+    /// As [`backtrace`](Self::backtrace), and has the thread call `visit` in the same interruption,
+    /// in its signal handler. The state comes back, unless the thread is in the middle of the
+    /// visit when the time is over: then nobody gets the state any more.
+    ///
+    /// # Safety
+    ///
+    /// `visit` is async-signal-safe: it does not allocate, lock, wait or panic, uses little stack,
+    /// and touches of the thread's memory only what can be read between any two instructions of
+    /// the code that was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`backtrace`](Self::backtrace).
+    pub unsafe fn visit<T: Send>(
+        &self,
+        timeout: Duration,
+        state: Box<T>,
+        visit: unsafe fn(&mut T, &Interrupted<'_>),
+    ) -> (Option<Box<T>>, Result<Backtrace, Unanswered>) {
+        /// # Safety
+        /// The state is a `T` that nobody else has, and the function is of the type that stands
+        /// here.
+        unsafe fn call<T>(state: *mut (), visit: *const (), interrupted: &Interrupted<'_>) {
+            // SAFETY: by the contract.
+            unsafe {
+                let visit = std::mem::transmute::<*const (), unsafe fn(&mut T, &Interrupted<'_>)>(visit);
+                visit(&mut *state.cast::<T>(), interrupted);
+            }
+        }
+        let state = Box::into_raw(state);
+        let visit = Visit { state: state.cast(), visit: visit as *const (), call: call::<T> };
+        let (is_back, answer) = self.ask(timeout, Some(visit));
+        // SAFETY: made from a box above, and the handler does not have it any more.
+        (is_back.then(|| unsafe { Box::from_raw(state) }), answer)
+    }
+
+    /// Answers whether the handler has nothing of the visit's, and the trace.
+    fn ask(&self, timeout: Duration, visit: Option<Visit>) -> (bool, Result<Backtrace, Unanswered>) {
+        let mut is_back = true;
+        let answer = self.ask_with(timeout, visit, &mut is_back);
+        (is_back, answer)
+    }
+
+    fn ask_with(&self, timeout: Duration, visit: Option<Visit>, is_back: &mut bool) -> Result<Backtrace, Unanswered> {
         let shared = &*self.0;
         let _turn = shared.asker.lock().unwrap_or_else(PoisonError::into_inner);
         // A time-out that is beyond the end of time is none.
@@ -193,6 +269,8 @@ impl Watched {
         // An earlier asker may have left without the answer.
         shared.wait_while(COPYING, deadline)?;
         shared.done()?;
+        // SAFETY: the word is IDLE, or ENDED for good, and this is the one asker.
+        unsafe { *shared.visit.get() = visit };
         if shared.word.compare_exchange(IDLE, ASKED, Ordering::Release, Ordering::Relaxed).is_err() {
             return Err(Unanswered::Ended);
         }
@@ -206,7 +284,9 @@ impl Watched {
         {
             return Err(Unanswered::TimedOut);
         }
+        *is_back = false;
         shared.wait_while(COPYING, deadline)?;
+        *is_back = true;
         if shared.word.load(Ordering::Acquire) != COPIED {
             return Err(Unanswered::Ended);
         }
@@ -260,7 +340,17 @@ impl Answers for Shared {
         if let Some(sample) = shared.sample.get() {
             // SAFETY: the word is COPYING, so that the sample is ours. By the contract this thread
             // was interrupted with these registers.
-            unsafe { (*sample.get()).take(registers, &shared.stack) };
+            let sample = unsafe {
+                (*sample.get()).take(registers, &shared.stack);
+                &*sample.get()
+            };
+            // SAFETY: the word is COPYING, so that the visit is ours; its state stays until the
+            // word is another.
+            unsafe {
+                if let Some(visit) = *shared.visit.get() {
+                    (visit.call)(visit.state, visit.visit, &Interrupted(sample));
+                }
+            }
         }
         shared.word.store(COPIED, Ordering::Release);
         true

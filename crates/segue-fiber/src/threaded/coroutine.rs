@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::thread::{self, JoinHandle};
 
 use super::baton::{Baton, State};
+use super::copies::{Copied, StackCopies};
 use crate::arena::Stack;
 use crate::backtrace::Backtrace;
 use crate::coroutine::Cell;
@@ -134,6 +135,15 @@ impl RawCoroutine {
         // Ends at once, after the destructors of its local variables.
         let _ = thread.expect("a running coroutine has a thread").join();
         (Step::Returned, NO_WORDS)
+    }
+
+    /// As [`Coroutine::copy_stack`](crate::Coroutine::copy_stack).
+    ///
+    /// # Safety
+    ///
+    /// None.
+    pub unsafe fn copy_stack(self, _copies: &mut StackCopies) -> Option<Copied> {
+        Some(Copied)
     }
 
     /// As [`Coroutine::backtrace`](crate::Coroutine::backtrace).

@@ -4,6 +4,7 @@
 //! Used by the crate's root with the feature `threads`; the interface is that of `native`.
 
 mod baton;
+mod copies;
 mod coroutine;
 mod region;
 
@@ -11,8 +12,9 @@ use std::fmt;
 use std::io;
 
 use crate::backtrace::StackTrace;
-pub use crate::unwatched::Watched;
+pub use crate::unwatched::{Interrupted, Watched};
 
+pub use copies::{Copied, StackCopies};
 pub(crate) use coroutine::{Core, RawCoroutine, into_stack, let_go, place, take_apart};
 pub use coroutine::{PASSES_ON, prefetch, prefetch_frames};
 pub(crate) use region::Region;
