@@ -45,6 +45,7 @@
 //! * [`hosted`]: a fiber without a worker, run by a foreign executor as a future.
 //! * [`Plain`]: the plainest scheduler, to read first.
 
+mod dump;
 mod explore;
 mod hosted;
 mod join;
@@ -54,6 +55,11 @@ mod policies;
 mod run;
 mod worker;
 
+pub use dump::dump;
+pub use dump::parts::{
+    ClosureDump, Cycle, Dump, FiberDump, FiberState, OwnerDump, SchedulerDump, ThreadDump, Waiter, WorkerDump,
+    WorkerState,
+};
 pub use explore::{
     BadSchedule, Cause, Deadlock, Explore, Explored, Failure, Leaks, Schedule, Shrunk, Sim, Verdict, settle,
 };

@@ -100,7 +100,7 @@ pub mod sync;
 pub mod testing;
 
 #[cfg(feature = "sched")]
-pub use segue_sched::{self as sched, Pool, blocking_here, move_to, par, run, runtime};
+pub use segue_sched::{self as sched, Pool, blocking_here, dump, move_to, par, run, runtime};
 
 /// A test that is run under many schedules, in a simulation: failing with the first of them, with a
 /// command that replays that one.

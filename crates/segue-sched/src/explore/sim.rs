@@ -13,6 +13,7 @@ use crate::run::shutdown::{Ending, Shutdown};
 use crate::worker::common::{suspended, with_caller};
 use crate::worker::group::Group;
 use crate::worker::local::Local;
+use crate::worker::roster;
 use crate::worker::stuck::Stuck;
 use segue_core::Cancelled;
 use segue_core::scheduling::{Park, PreemptionPoints, Timers, Unpark, WaitPark};
@@ -209,6 +210,7 @@ pub(crate) fn simulate(
     let course = Rc::new(RefCell::new(course));
     let stacks = StackPool::new(Arc::clone(arena));
     let group = Group::new(1);
+    roster::enlist(&group, "simulation", true);
     if !setup.shutdown.is_plain() {
         group.set_ending(Ending::by_fiber(setup.shutdown));
     }

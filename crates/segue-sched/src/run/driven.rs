@@ -308,7 +308,8 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
     }
 
     fn abandon(&self) {
-        residents::depart(&raw const self.worker.local.common);
+        // SAFETY: the worker is in its box.
+        unsafe { residents::depart(self.worker.local.common.at()) };
         self.worker.local.common.group.close();
     }
 }

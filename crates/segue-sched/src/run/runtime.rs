@@ -16,6 +16,7 @@ use crate::run::shutdown::Shutdown;
 use crate::worker::group::Group;
 use crate::worker::hooks::Hooks;
 use crate::worker::policy::Policy;
+use crate::worker::roster;
 use segue_core::chain::barrier;
 use segue_core::scheduling::{Family, Timers, WaitPark};
 use segue_core::unwind::__rust_begin_short_backtrace;
@@ -312,6 +313,7 @@ impl<F: MakePark + Send + Sync> Runtime<F> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let group = Group::new(workers);
+        roster::enlist(&group, &self.name, false);
         let processors = self.pin.then(|| Processors::allowed(group.len())).transpose()?;
         let arena = StackArena::new(self.stacks)?;
         let attendants = Attendants::start(&self.shutdown, &self.monitor, &group, &self.name)?;

@@ -10,7 +10,9 @@ use crate::worker::forks::Forks;
 use crate::worker::group::{Group, Remote};
 use crate::worker::header::{Coroutine, Header, RESUME};
 use crate::worker::placing::Placing;
+use crate::worker::roll::Roll;
 use crate::worker::slice::Slice;
+use crate::worker::snapshot::Residence;
 use crate::worker::stuck::Stuck;
 use segue_core::Fiber;
 use segue_core::scheduling::{Job, Scheduler, Spawn};
@@ -21,6 +23,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 segue_core::plain_thread_local! {
     /// The worker that runs on this thread: the innermost, if one runs inside a fiber of another.
@@ -120,7 +123,8 @@ pub(crate) struct Common {
     remote: NonNull<Remote>,
     /// The whole worker, once in its final place.
     whole: Cell<Option<NonNull<dyn Whole>>>,
-    pub(crate) living: RefCell<Vec<NonNull<Header>>>,
+    /// The living fibers, and the coarse time in [`TICK`]s since the worker began.
+    pub(crate) residence: Residence,
     /// How many of its fibers are with other workers of this thread, and will come back.
     pub(crate) away: Cell<usize>,
     /// In a simulation: whether the running fiber, when it yields next, goes on only when nothing
@@ -146,6 +150,9 @@ pub(crate) struct Common {
     /// The shelf of a worker that has the group for itself.
     pub(super) alone: Option<RefCell<VecDeque<Job>>>,
 }
+
+/// The unit of a worker's coarse time: 2^32 of these are 497 days.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Once in so many turns, a power of two, a worker starts the oldest closure that it has offered,
 /// so that none waits for ever behind a chain of spawns.
@@ -198,7 +205,7 @@ impl Common {
             index,
             alone,
             whole: Cell::new(None),
-            living: RefCell::new(Vec::new()),
+            residence: Residence { living: Roll::new(), time: Cell::new(0), began: Cell::new(None) },
             away: Cell::new(0),
             settles: OnceCell::new(),
             deferred_look: Cell::new(0),
@@ -282,6 +289,14 @@ impl Common {
         result
     }
 
+    /// Notes the time, for the fibers that suspend from now on.
+    pub(crate) fn set_time(&self, now: Instant) {
+        let began = self.residence.began.get().unwrap_or(now);
+        self.residence.began.set(Some(began));
+        let ticks = now.saturating_duration_since(began).as_nanos() / TICK.as_nanos();
+        self.residence.time.set(ticks as u32);
+    }
+
     /// Another turn begins, which the monitor may see.
     #[inline]
     pub(crate) fn begin_turn(&self) {
@@ -293,7 +308,7 @@ impl Common {
     /// Whether a fiber of this worker has not ended yet.
     #[inline]
     pub(crate) fn has_fibers(&self) -> bool {
-        self.away.get() != 0 || !self.living.borrow().is_empty()
+        self.away.get() != 0 || !self.residence.living.is_empty()
     }
 
     /// Whether the worker has so many fibers that it looks at the others before the start of
@@ -312,20 +327,17 @@ impl Common {
     pub(crate) unsafe fn enrol(&self, at: NonNull<Header>) {
         // SAFETY: the header is in place, by the contract.
         let header = unsafe { at.as_ref() };
-        let mut living = self.living.borrow_mut();
-        header.seat.set(living.len());
-        living.push(at);
-        self.remote().beat.set_fibers(living.len());
+        header.seat.set(self.residence.living.push(at));
+        self.remote().beat.set_fibers(self.residence.living.len());
     }
 
     /// Takes a fiber out of the list of the living.
     #[inline]
     pub(crate) fn strike(&self, header: &Header) {
-        let mut living = self.living.borrow_mut();
         let seat = header.seat.get();
-        living.swap_remove(seat);
-        self.remote().beat.set_fibers(living.len());
-        if let Some(moved) = living.get(seat) {
+        let moved = self.residence.living.swap_remove(seat);
+        self.remote().beat.set_fibers(self.residence.living.len());
+        if let Some(moved) = moved {
             // SAFETY: the living are in place.
             unsafe { moved.as_ref() }.seat.set(seat);
         }
@@ -334,12 +346,7 @@ impl Common {
     /// Gives up the room that bursts have left: the worker is about to sleep.
     pub(crate) fn ebb(&self) {
         drop(self.alone.as_ref().and_then(|shelf| ebb(&mut shelf.borrow_mut())));
-        let mut living = self.living.borrow_mut();
-        // There is always one, the first fiber.
-        if living.capacity() > KEPT && living.len() < living.capacity() / 4 {
-            let most = 2 * living.len();
-            living.shrink_to(most.max(KEPT));
-        }
+        self.residence.living.ebb(KEPT);
     }
 
     /// Waits until nobody has a letter to a fiber under way, which is running and in no context.
@@ -396,6 +403,6 @@ impl Common {
                 backtrace: (is_foreign || self.backtraces.get()).then(backtrace),
             }
         };
-        self.living.borrow().iter().filter(is_suspended).map(describe).collect()
+        self.residence.living.iter().filter(|header| is_suspended(&header)).map(|header| describe(&header)).collect()
     }
 }

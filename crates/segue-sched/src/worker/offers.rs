@@ -23,7 +23,7 @@ impl Common {
     #[cold]
     #[inline(never)]
     pub(crate) fn place(&self, job: Job) -> Option<Job> {
-        self.placing.place(&self.group, self.index, self.living.borrow().len(), job)
+        self.placing.place(&self.group, self.index, self.residence.living.len(), job)
     }
 
     /// Whether the worker sees something wait for the running fiber's turn, or for some of its

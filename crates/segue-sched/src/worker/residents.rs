@@ -6,8 +6,9 @@
 
 use crate::worker::common::{Common, around_of};
 use crate::worker::group::Group;
+use crate::worker::snapshot::Residence;
 use std::cell::RefCell;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 thread_local! {
@@ -22,16 +23,30 @@ thread_local! {
 /// The worker stays in place until it [departs](depart).
 pub(crate) unsafe fn reside(worker: *const Common) {
     let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
+    // SAFETY: as the caller promises.
+    unsafe { (*worker).remote().seat.reside(&raw const (*worker).residence) };
 }
 
 /// The worker has ended.
-pub(crate) fn depart(worker: *const Common) {
+///
+/// # Safety
+/// The worker is in place still.
+pub(crate) unsafe fn depart(worker: *const Common) {
+    // SAFETY: null is always allowed; the worker is in place.
+    unsafe { (*worker).remote().seat.reside(ptr::null()) };
     let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().retain(|resident| *resident != worker));
 }
 
 /// Whether fibers can still run on this thread: not in the destructors of its local variables.
 pub(crate) fn can_reside() -> bool {
     RESIDENTS.try_with(|_| ()).is_ok()
+}
+
+/// Whether the worker with this residence lives on this thread.
+pub(crate) fn lives_here(residence: *const Residence) -> bool {
+    // SAFETY: a worker leaves the list before its end.
+    let is = |worker: &*const Common| ptr::eq(unsafe { &raw const (**worker).residence }, residence);
+    RESIDENTS.try_with(|residents| residents.borrow().iter().any(is)).unwrap_or(false)
 }
 
 /// Whether a worker lives on this thread.

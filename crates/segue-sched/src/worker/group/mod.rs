@@ -108,6 +108,7 @@ use remote::Shelf;
 use segue_core::CancelToken;
 use segue_core::atomic::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use segue_core::scheduling::{Family, FamilyId, Job, JobHeader, Unpark};
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -168,6 +169,8 @@ pub(crate) struct Group {
     monitor: OnceLock<Arc<dyn Unpark>>,
     /// The way of its end, unless its owner cancels and waits.
     ending: OnceLock<Arc<dyn End>>,
+    /// Its place on the list of all schedulers.
+    enlisted: OnceLock<Box<dyn Any + Send + Sync>>,
     stopping: AtomicBool,
 }
 
@@ -211,6 +214,7 @@ impl Group {
             kept: AtomicUsize::new(0),
             monitor: OnceLock::new(),
             ending: OnceLock::new(),
+            enlisted: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })
     }
@@ -522,6 +526,10 @@ impl Group {
     /// Sets the way of its end.
     pub(crate) fn set_ending(&self, ending: Arc<dyn End>) {
         assert!(self.ending.set(ending).is_ok(), "a group ends in one way");
+    }
+
+    pub(crate) fn set_enlisted(&self, enlisted: Box<dyn Any + Send + Sync>) {
+        assert!(self.enlisted.set(enlisted).is_ok(), "a group is enlisted once");
     }
 
     pub(crate) fn ending(&self) -> Option<&Arc<dyn End>> {

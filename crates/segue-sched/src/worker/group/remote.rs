@@ -7,6 +7,7 @@ use super::super::ebb::ebb;
 use super::super::header::Header;
 use super::super::inbox::Inbox;
 use super::super::no_unwind::no_unwind;
+use super::super::seat::Seat;
 use segue_core::WaitsFor;
 use segue_core::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use segue_core::chain::barrier;
@@ -36,6 +37,8 @@ pub(crate) struct Remote {
     pub(super) wanted: AtomicU8,
     /// Whether its fiber forks, and gives children of forks: they are not to wait for this worker.
     pub(super) forks: AtomicBool,
+    /// How dumps ask the worker.
+    pub(crate) seat: Arc<Seat>,
     /// The closures that it offers to all.
     pub(crate) shelf: Shelf,
     /// The closures that were sent to its policy.
@@ -78,6 +81,7 @@ impl Remote {
             beat: Beat::new(),
             wanted: AtomicU8::new(0),
             forks: AtomicBool::new(false),
+            seat: Arc::new(Seat::new()),
             shelf: Shelf::new(),
             sent: Shelf::new(),
             nudged: AtomicBool::new(false),
@@ -284,6 +288,11 @@ impl Shelf {
         // The room of a burst goes after the lock.
         let (job, _room) = self.with(|jobs| (take(jobs), ebb(jobs)));
         job
+    }
+
+    /// Calls `f` with each closure, under the lock.
+    pub(crate) fn each(&self, f: impl FnMut(&Job)) {
+        self.jobs.lock().iter().for_each(f);
     }
 
     /// Takes a certain closure out, if still there.

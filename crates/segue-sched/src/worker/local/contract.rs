@@ -106,6 +106,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         // SAFETY: the caller is the running fiber, and waits.
         unsafe {
             let header = header_of(fiber);
+            fiber.set_since(self.common.residence.time.get());
             let next = if self.can_pass_on() { self.successor(header, false) } else { None };
             self.leave(header, next)
         }

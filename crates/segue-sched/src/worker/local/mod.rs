@@ -20,6 +20,7 @@ use segue_fiber::StackPool;
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A worker's own state.
 #[repr(C)] // The common part comes first, so that its address is the worker's.
@@ -38,6 +39,7 @@ pub(crate) struct Local<P> {
     /// Whether a closure found no stack: then this worker starts no other closure before it got a
     /// stack back, or has slept.
     starved: Cell<bool>,
+    /// The number of the next fiber: the worker's own, and a count in the lower bits.
     started: Cell<u64>,
     /// The fiber that runs, from the loop's switch to a fiber until the switch back.
     runs: Cell<NonNull<Header>>,
@@ -66,7 +68,7 @@ impl<P: Policy> Local<P> {
             timers,
             stacks: RefCell::new(stacks),
             starved: Cell::new(false),
-            started: Cell::new(0),
+            started: Cell::new(first_number()),
             runs: Cell::new(NonNull::dangling()),
             next: Cell::new(None),
             passes_on: Cell::new(false),
@@ -102,6 +104,17 @@ impl<P: Policy> Local<P> {
     pub(crate) fn policy_paced(&self, turns: u32) {
         self.policy.borrow_mut().paced(turns);
     }
+}
+
+/// How many bits of a fiber's number are a count.
+const COUNT: u32 = 40;
+
+/// The number of a new worker's first fiber, which no other fiber of the process has: not before
+/// eight million workers have begun.
+fn first_number() -> u64 {
+    static WORKERS: AtomicU64 = AtomicU64::new(0);
+    const MOST: u64 = (1 << (63 - COUNT)) - 1;
+    (WORKERS.fetch_add(1, Relaxed) % MOST + 1) << COUNT
 }
 
 /// Called at each [preemption point](segue_core::preemption_point) of a simulation: the policy may

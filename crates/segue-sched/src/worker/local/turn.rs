@@ -7,7 +7,7 @@
 use crate::worker::common::{Whole, set_worker};
 use crate::worker::header::{Coroutine, Header};
 use crate::worker::inbox::Letter;
-use crate::worker::local::Local;
+use crate::worker::local::{COUNT, Local};
 use crate::worker::policy::{Policy, Started, Task};
 use segue_core::Fiber;
 use segue_core::scheduling::{Job, Scheduler};
@@ -115,7 +115,7 @@ impl<P: Policy> Local<P> {
         let number = self.started.get();
         self.started.set(number + 1);
         let scheduler = NonNull::from(self as &dyn Scheduler);
-        let id = (self.common.index as u64) << 48 | number;
+        let id = (self.common.index as u64) << 48 | number & ((1 << COUNT) - 1);
         let header = Header {
             // SAFETY: the worker outlives its fibers: its loop ends when none is left. The fiber
             // keeps the job, below, and runs it.
@@ -126,6 +126,7 @@ impl<P: Policy> Local<P> {
         };
         let fiber = Coroutine::new(stack, header, main);
         fiber.set_label(id, fiber.header().fiber.name());
+        fiber.header().fiber.set_number(number);
         // SAFETY: this is the fiber's scheduler, the fiber has not run yet, and is struck off at
         // its end.
         unsafe {

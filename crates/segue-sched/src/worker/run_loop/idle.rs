@@ -154,6 +154,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
         common.placing.look_around(true);
         // Its sleep is not to be counted.
         self.window.since = None;
+        common.set_time(self.local.timers.now());
         self.local.timers.fire();
         self.local.may_spare.set(true);
         self.local.feed();

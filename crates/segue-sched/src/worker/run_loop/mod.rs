@@ -81,6 +81,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         let looks = if local.common.group.len() == 1 { 0 } else { LEAST_LOOKS };
         let window = Window::new();
         local.common.until_look.set(window.turns);
+        local.common.set_time(local.timers.now());
         Self {
             local,
             park,
@@ -114,7 +115,8 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
             worker.local.timers.close();
         });
-        residents::depart(&raw const self.local.common);
+        // SAFETY: as above.
+        unsafe { residents::depart(self.local.common.at()) };
     }
 
     /// Makes the first turn, which is known to be for this closure.
@@ -213,7 +215,9 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
     pub(crate) fn look_around(&mut self) {
         self.local.common.deferred_look.set(0);
         self.answer();
-        self.local.common.until_look.set(self.window.renew(self.local.timers.now()));
+        let now = self.local.timers.now();
+        self.local.common.set_time(now);
+        self.local.common.until_look.set(self.window.renew(now));
         self.local.policy_paced(self.window.pace);
         self.park.poll();
         self.local.timers.fire();
@@ -235,9 +239,10 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         }
     }
 
-    /// Says which fibers are left, if somebody asks.
+    /// Says which fibers are there, or left, if somebody asks.
     fn answer(&self) {
         let common = &self.local.common;
+        common.remote().seat.answer(&common.residence);
         if let Some(ending) = common.group.ending() {
             ending.answer(common.index, &|owner| common.report(owner));
         }

@@ -1,0 +1,111 @@
+//! Dumps: every fiber of every scheduler, its wait, the owner of the thing, and its calls; and the
+//! cycles among them.
+//!
+//! Used by programs, through [`dump`], and by the simulator's reports of deadlocks.
+//!
+//! # The idea
+//!
+//! All that a dump says is written by the program anyway, or costs a store or two: the record of a
+//! wait in the waiter's frame, the owner's word in a lock (`primitives/waits_for.rs` of
+//! `segue-core`), a fiber's number, count of waits, and time of its suspension (its header). So
+//! nothing need be wrapped or switched on. A dump **changes nothing**: workers copy words into room
+//! that was made before (`worker/snapshot.rs`), in a signal handler or between two turns; nobody is
+//! woken, nothing runs again, no fiber gets or loses a turn. The rest is done by the caller, from
+//! the copies: the unwinding, the names, the search for cycles.
+//!
+//! # Who reads what
+//!
+//! | what | where | by whom |
+//! | --- | --- | --- |
+//! | the schedulers | `worker/roster.rs` | the caller, under a lock that only begins and ends of schedulers take |
+//! | a worker's fibers | its roll, and their headers | the worker's thread, for the caller (`worker/seat.rs`) |
+//! | closures that have not started | the shelves | the caller, under their locks |
+//! | plain threads that wait | `thread/waiting.rs` of `segue-core` | the caller, under the list's lock |
+//!
+//! # One picture of several instants
+//!
+//! Workers answer one after the other. So a dump is no picture of one instant: a fiber that was
+//! seen to wait for a lock may have it by the time its owner is seen. [`deadlocks`] has the second
+//! look that a verdict needs.
+//!
+//! # Where a dump may be taken
+//!
+//! By any thread, in a fiber, a policy, a hook; several dumps take turns. Not in a signal handler.
+//! In the child of a fork there are no threads to ask, and the dump says so.
+
+mod deadlocks;
+mod json;
+pub(crate) mod parts;
+mod take;
+mod text;
+
+use crate::worker::roster;
+use parts::Dump;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// One dump at a time: each has room for thousands of fibers.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Says what every fiber of every scheduler does: its wait, the thing and its owner, for how long,
+/// where it was spawned, and its calls; which plain threads wait; which closures have not started;
+/// and which of them wait for each other in a circle.
+///
+/// A dump changes nothing: no fiber, thread or scheduler is woken, and none loses more than
+/// microseconds for each thousand of its fibers. The results of the program and, in a simulation,
+/// its schedule are the same with and without. From any thread, also in a fiber, a policy, a hook;
+/// not from a signal handler.
+///
+/// Blocks the calling thread for some microseconds a fiber, and for some ten milliseconds for each
+/// worker that is in a long turn.
+///
+/// Not in a dump are async tasks between two polls, fibers [hosted](crate::hosted) by foreign
+/// executors, and closures that a policy keeps to itself.
+///
+/// # Panics
+/// Does not panic.
+///
+/// # Examples
+///
+/// ```
+/// use segue_core::{Builder, after};
+/// use segue_sched::{Runtime, dump};
+/// use std::time::Duration;
+///
+/// let dump = Runtime::new().workers(1).run(|| {
+///     let patient = Builder::new().name("patient").cancellable().spawn(|| after(Duration::MAX).wait());
+///     segue_core::yield_now().unwrap();
+///     let dump = dump();
+///     patient.cancel();
+///     dump
+/// })?;
+/// let patient = dump.fibers().find(|fiber| fiber.name.as_deref() == Some("patient")).unwrap();
+/// assert_eq!(patient.waits_for.unwrap().what, "a point in time");
+/// assert!(dump.deadlocks.is_empty());
+/// println!("{dump}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub fn dump() -> Dump {
+    let began = Instant::now();
+    if roster::is_child() {
+        let note = Some("this process was forked from the one with the schedulers, whose threads are not here");
+        return Dump {
+            schedulers: Vec::new(),
+            threads: Vec::new(),
+            deadlocks: Vec::new(),
+            took: began.elapsed(),
+            note,
+        };
+    }
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut dump = take::all(true);
+    let cycles = deadlocks::cycles(&dump);
+    if !cycles.is_empty() {
+        let again = take::all(false);
+        dump.deadlocks = deadlocks::confirmed(cycles, &dump, &again);
+    }
+    drop(turn);
+    dump.took = began.elapsed();
+    dump
+}

@@ -1,0 +1,241 @@
+//! The parts of a [`Dump`].
+//!
+//! Made by `take.rs`; read by users, by the texts, and by the search for cycles.
+
+use segue_core::WaitsFor;
+use segue_fiber::{Backtrace, Unanswered};
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// The fibers of all schedulers, and the plain threads that wait: by [`dump`](crate::dump).
+///
+/// As text by [`Display`](fmt::Display), in which fibers with equal stacks stand together; as JSON
+/// by [`to_json`](Self::to_json).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Dump {
+    /// In the order in which they began.
+    pub schedulers: Vec<SchedulerDump>,
+    /// The plain threads that sleep in a wait.
+    pub threads: Vec<ThreadDump>,
+    /// Fibers and threads that wait for each other, and do so until a wait is cancelled.
+    ///
+    /// Each was seen twice, in the same waits. A lock counts as that of the fiber that has locked:
+    /// if the guard was sent to another fiber, a cycle may be none. A wait for one of several
+    /// things, with a time limit for instance, is in no cycle. Of locks, cells that are being
+    /// initialised, joins and scopes the owners are known.
+    pub deadlocks: Vec<Cycle>,
+    /// How long the dump has taken.
+    pub took: Duration,
+    /// Why there is less than everything.
+    pub note: Option<&'static str>,
+}
+
+/// A scheduler in a [`Dump`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SchedulerDump {
+    /// Counts the schedulers of the process, from 1.
+    pub number: u64,
+    /// The name by [`Runtime::name`](crate::Runtime::name).
+    pub name: String,
+    /// All that have not ended.
+    pub workers: Vec<WorkerDump>,
+    /// The closures that have not started, and are offered to the workers.
+    pub closures: Vec<ClosureDump>,
+}
+
+/// A worker in a [`Dump`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkerDump {
+    /// Its number in its scheduler.
+    pub index: usize,
+    /// Where it was met.
+    pub state: WorkerState,
+    /// Its fibers.
+    pub fibers: Vec<FiberDump>,
+    /// The calls of its thread, if that was interrupted in a turn.
+    pub stack: Option<Backtrace>,
+}
+
+/// Where a worker was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerState {
+    /// In no turn: asleep, mostly.
+    Idle,
+    /// Between two turns, to which it has come within ten milliseconds.
+    Turning,
+    /// In a turn that is longer than that, or in that of the caller. Its other fibers can't run
+    /// before the end of this turn.
+    Busy,
+    /// Its thread does not answer, and its fibers are not listed.
+    Silent(Unanswered),
+}
+
+/// The state of a fiber in a [`Dump`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FiberState {
+    /// On its thread, or the host of a scheduler that is.
+    Running,
+    /// In a wait. The wait may be over already, if another fiber of the same worker has ended it
+    /// since: then the fiber is ready.
+    Waiting,
+    /// Resumed from another thread, and not yet seen by its worker.
+    Woken,
+    /// Ready: it has given up its turn, or has not begun.
+    Ready,
+}
+
+/// A fiber in a [`Dump`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FiberDump {
+    /// No other fiber of the process has this number.
+    pub number: u64,
+    /// The number in reports, which the scheduler gave.
+    pub id: u64,
+    /// The name; of a long name the beginning.
+    pub name: Option<String>,
+    /// What it does.
+    pub state: FiberState,
+    /// Its wait.
+    pub waits_for: Option<WaitsFor>,
+    /// The address of the thing that it waits for, if that is known.
+    pub object: Option<usize>,
+    /// The owner of that thing, if it has one that is known.
+    pub owner: Option<OwnerDump>,
+    /// Whether the wait is for the kernel: a socket, a pipe, a signal.
+    pub is_for_kernel: bool,
+    /// For how long it has been suspended, to some ten milliseconds; not for one that runs.
+    pub age: Option<Duration>,
+    /// Where it was spawned.
+    pub spawned_at: Option<&'static Location<'static>>,
+    /// The address of the scope, or of the scheduler, that it belongs to. A fiber that waits for
+    /// the fibers of a scope has this as its object.
+    pub scope: Option<usize>,
+    /// Its calls, from its last one to the beginning of the fiber.
+    pub stack: Option<Backtrace>,
+    /// The address of its job, by which its joiner is found.
+    pub(crate) job: Option<usize>,
+    /// Counts its waits.
+    pub(crate) wait: u64,
+}
+
+/// The owner of a thing in a [`Dump`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerDump {
+    /// Its number: that of a fiber or a thread.
+    pub number: u64,
+    /// "fiber `name`", or what is known.
+    pub name: String,
+    /// Where the owner has locked, in a debug build.
+    pub locked_at: Option<&'static Location<'static>>,
+}
+
+/// A plain thread in a [`Dump`], which sleeps in a wait.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadDump {
+    /// No other thread, and no fiber, of the process has this number.
+    pub number: u64,
+    /// The thread's name.
+    pub name: Option<String>,
+    /// Its wait.
+    pub waits_for: WaitsFor,
+    /// The address of the thing that it waits for, if that is known.
+    pub object: Option<usize>,
+    /// The owner of that thing, if it has one that is known.
+    pub owner: Option<OwnerDump>,
+    /// For how long it has slept.
+    pub age: Duration,
+    pub(crate) sleep: u64,
+}
+
+/// A closure in a [`Dump`] that has not started.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClosureDump {
+    /// The name for its fiber.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub spawned_at: Option<&'static Location<'static>>,
+    /// The worker that it was sent to, or that offers it; `None` if it came from outside.
+    pub worker: Option<usize>,
+}
+
+/// Waiters of which each waits for the next, and the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cycle {
+    /// The waiters, in this order.
+    pub waiters: Vec<Waiter>,
+}
+
+/// A fiber or a thread in a [`Cycle`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Its number.
+    pub number: u64,
+    /// "fiber `name`", or its number and scheduler.
+    pub name: String,
+    /// Its wait.
+    pub waits_for: WaitsFor,
+    /// The address of the thing.
+    pub object: usize,
+    /// Where the next one has locked the thing, in a debug build.
+    pub locked_at: Option<&'static Location<'static>>,
+}
+
+impl Dump {
+    /// All fibers.
+    pub fn fibers(&self) -> impl Iterator<Item = &FiberDump> {
+        self.schedulers.iter().flat_map(|it| &it.workers).flat_map(|it| &it.fibers)
+    }
+}
+
+impl FiberDump {
+    /// "fiber `name`", or its number.
+    pub(crate) fn label(&self) -> String {
+        match &self.name {
+            Some(name) => format!("fiber `{name}`"),
+            None => format!("fiber {}", self.id),
+        }
+    }
+}
+
+impl ThreadDump {
+    pub(crate) fn label(&self) -> String {
+        match &self.name {
+            Some(name) => format!("thread `{name}`"),
+            None => "a thread without a name".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for WorkerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("in no turn"),
+            Self::Turning => f.write_str("takes turns"),
+            Self::Busy => f.write_str("in one turn, for which all else there waits"),
+            Self::Silent(why) => write!(f, "its fibers are not listed: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for FiberState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "runs",
+            Self::Waiting => "waits",
+            Self::Woken => "woken",
+            Self::Ready => "ready",
+        })
+    }
+}
