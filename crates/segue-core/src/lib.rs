@@ -148,6 +148,7 @@ pub mod scheduling {
     #[doc(hidden)]
     pub use crate::primitives::doubt::Doubt;
     pub use crate::primitives::lock::{Lock, LockGuard};
+    pub use crate::primitives::marks::Crossing;
     pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, is_simulated, preemption_point_in_body, set_preemption};
     pub use crate::spawn::builder::stack_size_of;
@@ -162,6 +163,7 @@ pub mod scheduling {
     pub use crate::thread::waiting::{WaitingThread, waiting_threads};
     pub use crate::timers::Timers;
     pub use crate::timers::of_threads::thread_timers;
+    pub use crate::values::carried::{carry, set_carrier};
     pub use crate::wait::admission::begin_turn;
     pub use crate::wait::executor::{AsTask, Executor};
     pub use crate::wait::no_suspend::no_suspend_in_body;

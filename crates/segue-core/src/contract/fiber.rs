@@ -19,6 +19,7 @@ use crate::contract::job::{Identity, Job, JobHeader, Name};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::Links;
+use crate::primitives::marks::{Crossing, Marks};
 use crate::primitives::record::Record;
 use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
@@ -112,7 +113,7 @@ pub enum Wake {
     Interrupt,
 }
 
-/// How many operations that need not wait a fiber may begin in one turn.
+/// How many operations that need not wait a fiber may begin in one turn: its `budget`.
 pub(crate) const OPERATIONS: u8 = 128;
 
 /// The header of a computation that can wait.
@@ -130,12 +131,11 @@ pub struct Fiber {
     family: FamilyId,
 
     pub(crate) draws: Cell<u32>,
-    /// How many operations the fiber may still begin in this turn.
     pub(crate) budget: Cell<u8>,
     /// Whether the trigger is waited for again if this wait is cancelled.
     pub(crate) retreats: Cell<bool>,
     pub(crate) kernel_waits: Cell<u8>,
-    pub(crate) unblocked: Cell<bool>,
+    pub(crate) marks: Marks,
     /// In the frame of the wait; null outside of waits.
     pub(crate) waits_on: Shown<*const WaitsOn>,
     /// The address of the wait's trigger, for `trigger.rs`; null outside of waits.
@@ -204,7 +204,7 @@ impl Fiber {
             budget: Cell::new(OPERATIONS),
             draws: Cell::new(id as u32),
             kernel_waits: Cell::new(0),
-            unblocked: Cell::new(false),
+            marks: Marks::new(),
             retreats: Cell::new(false),
             task: Cell::new(ptr::null()),
         }
@@ -238,11 +238,13 @@ impl Fiber {
     /// As for [`Scheduler::suspend`].
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self) {
+        self.marks.call_carrier(Crossing::Leaves);
         // SAFETY: this is its scheduler, and the caller promises the rest.
         if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
             // SAFETY: the switch is made at once, as the scheduler demands.
             unsafe { switch.make() };
         }
+        self.marks.call_carrier(Crossing::Returns);
     }
 
     /// Wakes a fiber through its scheduler.

@@ -7,6 +7,7 @@
 use crate::chain::barrier;
 use crate::contract::current::with_running;
 use crate::primitives::at_end::at_end;
+use crate::primitives::marks::UNBLOCKED;
 use crate::primitives::waits_for::WaitsFor;
 
 /// Runs `f`, in which the calling fiber has the mark. On a plain thread this only runs `f`.
@@ -57,7 +58,7 @@ pub fn not_unblocked<R>(f: impl FnOnce() -> R) -> R {
 #[track_caller]
 fn marked<R>(mark: bool, f: impl FnOnce() -> R) -> R {
     // The fiber that comes back is the one that goes in: nothing is captured in between.
-    let set = |mark| with_running(|fiber| fiber.map(|fiber| fiber.unblocked.replace(mark)));
+    let set = |mark| with_running(|fiber| fiber.map(|fiber| fiber.marks.replace(UNBLOCKED, mark)));
     let Some(before) = set(mark) else { return f() };
     let _restore = at_end(|| _ = set(before));
     barrier(WaitsFor::new("code whose blocking calls suspend its fiber"), f)
@@ -68,5 +69,5 @@ fn marked<R>(mark: bool, f: impl FnOnce() -> R) -> R {
 #[must_use]
 #[inline]
 pub fn is_unblocked() -> bool {
-    with_running(|fiber| fiber.is_some_and(|fiber| fiber.unblocked.get() && !fiber.must_not_suspend()))
+    with_running(|fiber| fiber.is_some_and(|fiber| fiber.marks.has(UNBLOCKED) && !fiber.must_not_suspend()))
 }

@@ -8,6 +8,7 @@ use crate::chain::Restore;
 use crate::contract::current;
 use crate::contract::job::Job;
 use crate::primitives::at_end::at_end;
+use crate::primitives::marks::UNBLOCKED;
 use crate::values::locals;
 use std::ptr;
 
@@ -38,7 +39,8 @@ impl Job {
     fn run_in_place(self) {
         let context = current::context();
         let inherited = self.take_locals();
-        let mark = |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.unblocked.replace(mark)));
+        let mark =
+            |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.marks.replace(UNBLOCKED, mark)));
         let unblocked = mark(false);
         let _restore = at_end(|| _ = mark(unblocked));
         // SAFETY: there is no frame, and the present ones stay until this returns.
