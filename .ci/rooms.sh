@@ -8,6 +8,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-io: system selector ring driver apart descriptor net signal fs process
     segue-fiber: unanswered hosts platform native,threaded,unwatched,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi incremental
     segue-sched: worker dump policies run plain join par hosted explore
+    segue-sched: recorder worker policies run plain join par hosted explore
     segue: error spawn fiber cancel source effect incremental testing select sync channel concurrent
     segue-std: cancelled time sync thread fs net process os io
     segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several

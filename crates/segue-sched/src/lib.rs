@@ -39,6 +39,7 @@
 //!   under many schedules.
 //! * Fork-join with [`join()`]; parallel loops and sorts in [`par`]. Long computations with a
 //!   [`checkpoint`] now and then.
+//! * [`recorder`]: the last events of each worker, kept all the time.
 //! * [`Runtime::monitor`]: reports of workers that are stuck in a fiber. [`Runtime::on_park`] and
 //!   its like: hooks. [`Runtime::pin`]: a processor for each worker.
 //! * [`host()`]: whether fibers have stacks or threads in this build.
@@ -52,6 +53,7 @@ mod join;
 pub mod par;
 mod plain;
 mod policies;
+pub mod recorder;
 mod run;
 mod worker;
 

@@ -126,6 +126,16 @@ impl<F> Runtime<F> {
         self
     }
 
+    /// How many bytes each worker has for its last events, for the [recorder](crate::recorder): a
+    /// power of two, or the next one; at least 4 KiB, and at most 1 GiB. Zero switches the recorder
+    /// off. Default: 1 MiB.
+    ///
+    /// The memory is address space until events come. A megabyte has some thirty thousand turns.
+    pub fn recorder(mut self, bytes: usize) -> Self {
+        self.recorder = bytes;
+        self
+    }
+
     /// How the scheduler ends: see [`Shutdown`]. Default: the fibers that are left are cancelled,
     /// and waited for.
     ///

@@ -3,6 +3,7 @@
 //!
 //! Made by the entry points of `Runtime`; used on the thread of each worker.
 
+use crate::recorder::Ink;
 use crate::run::monitor::Watch;
 use crate::run::processors::Processors;
 use crate::run::service::Service;
@@ -98,6 +99,8 @@ pub(super) struct Plan<F> {
     pub(super) hooks: Hooks,
     pub(super) processors: Option<Processors>,
     pub(super) watch: Option<Arc<Watch>>,
+    /// The number of the scheduler, and the size of each worker's ring, or zero.
+    pub(super) recorder: (u64, usize),
 }
 
 impl<F> Plan<F> {
@@ -106,7 +109,12 @@ impl<F> Plan<F> {
     }
 
     pub(super) fn local<P: Policy>(&self, index: usize, policy: P, timers: Timers) -> Local<P> {
-        Local::new(Arc::clone(&self.group), index, policy, timers, StackPool::new(Arc::clone(&self.arena)))
+        let local = Local::new(Arc::clone(&self.group), index, policy, timers, StackPool::new(Arc::clone(&self.arena)));
+        let (number, size) = self.recorder;
+        if size != 0 {
+            local.common.pen.dip(Ink::new(size, &self.name, number, index));
+        }
+        local
     }
 }
 

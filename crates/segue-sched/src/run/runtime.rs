@@ -5,6 +5,7 @@
 //! own. `options.rs` has the settings that few programs need.
 
 use crate::policies::{Fifo, Stealing};
+use crate::recorder::{self, next_scheduler};
 use crate::run::attendants::Attendants;
 use crate::run::driven::Driven;
 use crate::run::lead::{lead, prepare_thread};
@@ -51,6 +52,7 @@ pub struct Runtime<K = fn() -> io::Result<WaitPark>> {
     pub(crate) shutdown: Shutdown,
     pub(crate) hooks: Hooks,
     pub(crate) pin: bool,
+    pub(crate) recorder: usize,
 }
 
 impl Runtime {
@@ -68,6 +70,7 @@ impl Runtime {
             shutdown: Shutdown::new(),
             hooks: Hooks::default(),
             pin: false,
+            recorder: recorder::SIZE,
         }
     }
 }
@@ -101,8 +104,8 @@ impl<F> Runtime<F> {
 
     /// Sets the closure that makes each worker's park: a driver, for instance.
     pub fn park<G>(self, park: G) -> Runtime<G> {
-        let Self { workers, stacks, name, monitor, shutdown, hooks, pin, .. } = self;
-        Runtime { workers, stacks, name, park, monitor, shutdown, hooks, pin }
+        let Self { workers, stacks, name, monitor, shutdown, hooks, pin, recorder, .. } = self;
+        Runtime { workers, stacks, name, park, monitor, shutdown, hooks, pin, recorder }
     }
 }
 
@@ -318,7 +321,9 @@ impl<F: MakePark + Send + Sync> Runtime<F> {
         let arena = StackArena::new(self.stacks)?;
         let attendants = Attendants::start(&self.shutdown, &self.monitor, &group, &self.name)?;
         let watch = attendants.watch.clone();
-        let plan = Plan { group, arena, name: self.name, park: self.park, hooks: self.hooks, processors, watch };
+        let recorder = (next_scheduler(), self.recorder);
+        let (name, park, hooks) = (self.name, self.park, self.hooks);
+        let plan = Plan { group, arena, name, park, hooks, processors, watch, recorder };
         Ok((plan, attendants))
     }
 }

@@ -5,6 +5,7 @@
 //! wakes from other threads go through `group/remote.rs`.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
+use crate::recorder::Pen;
 use crate::worker::ebb::{KEPT, ebb};
 use crate::worker::forks::Forks;
 use crate::worker::group::{Group, Remote};
@@ -147,6 +148,8 @@ pub(crate) struct Common {
     pub(crate) outer: Cell<*const Common>,
     /// Whether the worker starts closures itself or finds them another place.
     pub(crate) placing: Placing,
+    /// Writes down the events of the worker.
+    pub(crate) pen: Pen,
     /// The shelf of a worker that has the group for itself.
     pub(super) alone: Option<RefCell<VecDeque<Job>>>,
 }
@@ -217,6 +220,7 @@ impl Common {
             displaced: Cell::new(false),
             placing,
             until_look: Cell::new(1),
+            pen: Pen::new(),
         }
     }
 
@@ -369,13 +373,17 @@ impl Common {
         unsafe { remote.inbox.post(header, RESUME, || remote.waker()) };
     }
 
-    /// A fiber of this worker is resumed from another thread: a worker of the group counts that.
-    pub(crate) fn count_crossing(&self) {
+    /// The fiber of this worker with this number is resumed from another thread: a worker of the
+    /// group counts that.
+    pub(crate) fn count_crossing(&self, id: u64) {
         // SAFETY: the worker that runs on this thread is in place.
         if let Some(sender) = unsafe { worker().as_ref() }
             && Arc::ptr_eq(&sender.group, &self.group)
         {
             sender.placing.cross();
+            if sender.pen.has_room() {
+                sender.pen.woke(id);
+            }
         }
     }
 

@@ -2,3 +2,4 @@
 
 mod loom_group;
 mod loom_inbox;
+mod loom_recorder;

@@ -4,6 +4,7 @@
 //! `group/remote.rs`.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
+use crate::recorder::Leaves;
 use crate::worker::common::{Common, Whole};
 use crate::worker::group::Group;
 use crate::worker::header::{Header, RESUME, header_of};
@@ -43,6 +44,7 @@ impl<P: Policy> Whole for Local<P> {
             if bits & RESUME == 0 && !at.fiber.interrupted() {
                 return;
             }
+            self.common.pen.read(at.fiber.id(), bits & RESUME != 0);
             let worker = at.worker.get().cast::<Common>();
             if ptr::eq(worker, &self.common) {
                 // SAFETY: the fiber waits here, and this was its one resume, or the cancellation
@@ -95,7 +97,14 @@ impl<P: Policy> Whole for Local<P> {
 unsafe impl<P: Policy> Scheduler for Local<P> {
     #[inline]
     fn leave_to_park(&self) -> bool {
-        self.common.idles_in_park.get() && self.common.poll_soon()
+        let left = self.common.idles_in_park.get() && self.common.poll_soon();
+        if left && self.common.pen.has_room() {
+            // SAFETY: the fiber that runs, or null, stays for longer than this call (clause 3).
+            if let Some(fiber) = unsafe { segue_core::scheduling::current().as_ref() } {
+                self.common.pen.flies(fiber.id());
+            }
+        }
+        left
     }
 
     #[inline]
@@ -108,7 +117,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
             let header = header_of(fiber);
             fiber.set_since(self.common.residence.time.get());
             let next = if self.can_pass_on() { self.successor(header, false) } else { None };
-            self.leave(header, next)
+            self.leave(header, next, Leaves::Suspends)
         }
     }
 
@@ -122,6 +131,10 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
         if why == Wake::Resume && self.is_here() {
             // The fiber runs within a few turns, and its stack may be cold.
             segue_fiber::prefetch(header, true);
+            if self.common.pen.has_room() {
+                // SAFETY: the header is in place until the fiber has gone on.
+                self.common.pen.woke(unsafe { header.as_ref() }.fiber.id());
+            }
             // SAFETY: the fiber waits here, and this is its one resume, by the contract of `wake`.
             self.ready(Task::Started(unsafe { Started::new(header) }), Why::Resumed);
             return;
@@ -143,7 +156,7 @@ unsafe impl<P: Policy> Scheduler for Local<P> {
                 self.yields(header);
                 None
             };
-            self.leave(header, next)
+            self.leave(header, next, Leaves::Yields)
         }
     }
 
@@ -174,6 +187,9 @@ impl<P: Policy> Spawn for Local<P> {
     #[inline]
     fn spawn(&self, job: Job) {
         if self.is_here() {
+            if self.common.pen.has_room() {
+                self.common.pen.spawned(job.as_raw().addr().get());
+            }
             self.ready(Task::Fresh(job), Why::Spawned);
         } else {
             self.common.group.inject(job);

@@ -17,6 +17,7 @@
 //! the closure before anything else; until then no other fiber asks the policy.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
+use crate::recorder::Leaves;
 use crate::worker::header::Header;
 use crate::worker::local::Local;
 use crate::worker::no_unwind::no_unwind;
@@ -103,13 +104,28 @@ impl<P: Policy> Local<P> {
     /// # Safety
     /// As for [`Scheduler::suspend`].
     #[inline(always)]
-    pub(super) unsafe fn leave(&self, from: NonNull<Header>, next: Option<NonNull<Header>>) -> Option<Switch> {
+    pub(super) unsafe fn leave(
+        &self,
+        from: NonNull<Header>,
+        next: Option<NonNull<Header>>,
+        why: Leaves,
+    ) -> Option<Switch> {
+        let pen = &self.common.pen;
         let Some(next) = next else {
+            if pen.is_on() {
+                // SAFETY: the header of the running fiber is in place.
+                pen.left(unsafe { &from.as_ref().fiber }, why);
+            }
             // SAFETY: by the contract of `suspend`, which is that of this function.
             return unsafe { segue_fiber::begin_suspend(from) };
         };
         if next == from {
             return None;
+        }
+        if pen.is_due() {
+            // SAFETY: the headers of both are in place: one runs, the other is ready.
+            let (from, next) = unsafe { (&from.as_ref().fiber, &next.as_ref().fiber) };
+            pen.switched(from, why, next, self.common.turns.get());
         }
         self.runs.set(next);
         // SAFETY: by the contract of `suspend` for this fiber. The next fiber is ready, which is

@@ -74,7 +74,8 @@ impl<P: Policy> Local<P> {
     pub(super) unsafe fn wake_by_mail(&self, header: NonNull<Header>, why: Wake) {
         let remote = self.common.remote();
         if why == Wake::Resume {
-            self.common.count_crossing();
+            // SAFETY: as below; the number is fixed.
+            self.common.count_crossing(unsafe { header.as_ref() }.fiber.id());
         }
         // SAFETY: the fiber's header stays until its letter was drained, and this worker until its
         // fibers have ended.

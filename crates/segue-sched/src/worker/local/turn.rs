@@ -4,6 +4,7 @@
 //! Used by the worker loop.
 #![allow(unsafe_code)] // Fibers are reached by their headers' addresses.
 
+use crate::recorder::Leaves;
 use crate::worker::common::{Whole, set_worker};
 use crate::worker::header::{Coroutine, Header};
 use crate::worker::inbox::Letter;
@@ -75,7 +76,7 @@ impl<P: Policy> Local<P> {
             Task::Started(started) => {
                 let header = self.ours(started);
                 // SAFETY: a `Started` is the right to run that fiber, which is this worker's.
-                let _ = self.switch_to(unsafe { Coroutine::from_header(header) });
+                let _ = self.switch_to(unsafe { Coroutine::from_header(header) }, 0);
             }
             Task::Fresh(job) => self.start(job),
         }
@@ -94,11 +95,12 @@ impl<P: Policy> Local<P> {
     #[inline(always)]
     pub(super) fn start(&self, job: Job) {
         let Some(stack) = self.stack_for(&job) else { return self.starve(job) };
+        let closure = job.as_raw().addr().get();
         let fiber = self.fiber_for(stack, job);
         if P::simulates() {
             self.policy.borrow_mut().begins(&fiber.header().fiber);
         }
-        if !self.switch_to(fiber) {
+        if !self.switch_to(fiber, closure) {
             self.common.remote().beat.settle();
         }
     }
@@ -169,10 +171,14 @@ impl<P: Policy> Local<P> {
         self.starved.set(false);
     }
 
-    /// Answers whether the fiber has ended, in this turn.
+    /// Runs a fiber, which was just made of this closure, or of none. Answers whether the fiber has
+    /// ended, in this turn.
     #[inline(always)]
-    pub(super) fn switch_to(&self, mut fiber: Coroutine) -> bool {
+    pub(super) fn switch_to(&self, mut fiber: Coroutine, closure: usize) -> bool {
         let turn = self.common.turns.get();
+        if self.common.pen.is_due() {
+            self.common.pen.begins(&fiber.header().fiber, closure, turn);
+        }
         self.runs.set(fiber.header_ptr());
         // A worker inside of one of these fibers may have left its own behind.
         // SAFETY: this worker runs on this thread, in a loop that ends by setting another. The
@@ -198,6 +204,9 @@ impl<P: Policy> Local<P> {
         if !last.has_returned() {
             let _ = last.into_header();
             return false;
+        }
+        if self.common.pen.is_on() {
+            self.common.pen.left(&last.header().fiber, Leaves::Ends);
         }
         self.bury(last);
         self.common.turns.get() == turn

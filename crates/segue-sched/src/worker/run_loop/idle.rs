@@ -200,6 +200,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
     fn park_for(&mut self, timeout: Option<Duration>) {
         let (hooks, index) = (&self.local.hooks, self.local.common.index);
         hooks.call(index, |hooks| &hooks.park);
+        self.local.common.pen.parks();
         // A park may suspend the fiber that this loop runs in: meanwhile the outer worker has the
         // thread.
         if self.is_inside() {
@@ -209,6 +210,7 @@ impl<P: Policy, K: Park> Worker<'_, P, K> {
         } else {
             self.park.park(timeout);
         }
+        self.local.common.pen.unparked();
         hooks.call(index, |hooks| &hooks.unpark);
     }
 }

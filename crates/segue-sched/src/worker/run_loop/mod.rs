@@ -219,6 +219,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
         self.local.common.set_time(now);
         self.local.common.until_look.set(self.window.renew(now));
         self.local.policy_paced(self.window.pace);
+        self.local.common.pen.paced(self.window.pace);
         self.park.poll();
         self.local.timers.fire();
         // The spare family may be of another scheduler, the end of which is not to wait until this
@@ -290,6 +291,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             return false;
         }
         let Some(job) = common.find_elsewhere(self.takes || is_stopping) else { return false };
+        common.pen.stole(job.as_raw().addr().get());
         self.call_others();
         let Some(task) = self.local.taken(job) else { return true };
         let beat = &common.remote().beat;
