@@ -15,6 +15,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-parse: error source input tokens
     segue-stm: version snapshot var stop log turn tx commit open outside waits profile attempts atomically structures
     segue-http: config wire tls message trace files routes client connection server listeners websocket
+    segue-trace: message story perfetto file spans
     segue-load: options link target tally schedule expected connection figures picture report run"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.
