@@ -99,6 +99,9 @@ impl Options {
 
     /// How long the server waits for the client's answer when the server says goodbye.
     ///
+    /// In a shutdown the server waits while the client sends, for this time at most; a client from
+    /// which nothing comes for 25 ms is not waited for. Its connection is ended behind the goodbye.
+    ///
     /// ```
     /// use std::time::Duration;
     /// let options = segue_http::websocket::Options::new().close_timeout(Duration::from_secs(5));

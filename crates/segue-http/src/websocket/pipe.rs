@@ -54,10 +54,6 @@ impl<'c> Pipe<'c> {
         (self.until, self.reads) = (until, READS);
     }
 
-    pub(super) fn is_late(&self) -> bool {
-        self.until.is_some_and(|until| until <= self.stream.now())
-    }
-
     pub(super) fn send_rest(&mut self) -> io::Result<()> {
         let sent = self.outgoing.send(&mut self.stream);
         self.note(sent)

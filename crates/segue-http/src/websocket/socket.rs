@@ -47,6 +47,9 @@ use crate::wire::buffers::is_timeout;
 
 /// The protocol's own buffer for input, while there is no large frame.
 const BUFFER: usize = 128;
+/// How long a client may be silent when the server says goodbye in a shutdown. A shutdown of many
+/// WebSockets is to end within 100 ms.
+const SILENCE: Duration = Duration::from_millis(25);
 /// The longest reason of a close.
 const MAX_REASON: usize = 123;
 
@@ -262,8 +265,9 @@ impl<'c> WebSocket<'c> {
     }
 
     /// Says goodbye, with a code and a reason, of at most 123 bytes; and waits for the client's
-    /// answer, for [`Options::close_timeout`](super::Options::close_timeout). Messages that arrive
-    /// meanwhile are discarded. No effect after a goodbye of either side.
+    /// answer, for [`Options::close_timeout`](super::Options::close_timeout); in a shutdown, for
+    /// 25 ms of silence. Messages that arrive meanwhile are discarded. No effect after a goodbye of
+    /// either side.
     ///
     /// # Cancellation
     /// *May already have happened*: the goodbye was sent, and the answer is not waited for.
@@ -430,27 +434,60 @@ impl<'c> WebSocket<'c> {
         if self.over || self.pipe.broken {
             return Ok(());
         }
-        let until = self.pipe.stream.now().checked_add(self.limits.close_timeout);
-        self.pipe.begin(until);
+        let begun = self.pipe.stream.now();
+        self.pipe.begin(begun.checked_add(self.limits.close_timeout));
         // The rest of a frame may have to go first, to a client that does not read.
         let sent = segue_core::timeout(self.limits.close_timeout, || {
             self.protocol.close(&mut self.pipe, Some(goodbye(code, reason)))
         });
         self.over = true;
         match sent.map_err(into_io) {
-            Err(error) if Cancelled::caused(&error) && !is_cancelled() => return Ok(()),
-            sent => sent?,
+            Err(error) if Cancelled::caused(&error) && !is_cancelled() => Ok(()),
+            sent => sent.and_then(|()| self.await_answer(begun)),
         }
+    }
+
+    /// Waits for the client's answer to a goodbye that was begun at this instant, and discards the
+    /// messages before the answer.
+    ///
+    /// In a shutdown a client that is silent does not hold the server up: a client that sends
+    /// has its time, so that no reset overtakes the goodbye on its way to that client.
+    fn await_answer(&mut self, begun: Instant) -> io::Result<()> {
+        let close = begun.checked_add(self.limits.close_timeout);
+        // A transport without a source waits in its reads.
+        let mut is_blind = false;
         loop {
+            let now = self.pipe.stream.now();
+            let hurries = is_finishing();
+            let silent = self.pipe.heard.max(begun).checked_add(SILENCE).filter(|_| hurries);
+            let end = close.into_iter().chain(silent).min();
+            if end.is_some_and(|end| end <= now) {
+                return Ok(());
+            }
+            self.pipe.begin(if is_blind { end } else { Some(now) });
             match self.protocol.read(&mut self.pipe) {
                 Ok(tungstenite::Message::Close(frame)) => self.close_code = frame.map(|frame| frame.code.into()),
-                Ok(_) if self.pipe.is_late() => return Ok(()),
                 Ok(_) => {}
                 Err(Error::Io(error)) if !is_timeout(&error) => return Err(error),
-                Err(Error::Io(_)) if !self.pipe.is_late() && !self.pipe.broken => self.pipe.begin(until),
+                Err(Error::Io(_)) if !self.pipe.broken => is_blind = !self.await_input(end, hurries)?,
                 Err(_) => return Ok(()),
             }
         }
+    }
+
+    /// Waits until there may be something to read, until then at most, or until the shutdown.
+    /// Answers `false` at once if the transport has no source for that.
+    fn await_input(&mut self, end: Option<Instant>, is_told: bool) -> io::Result<bool> {
+        let now = self.pipe.stream.now();
+        let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
+        let Some(readable) = self.pipe.stream.readable_source() else {
+            return Ok(false);
+        };
+        match (is_told, readable.or(after(left))) {
+            (true, wait) => drop(wait.wait()?),
+            (false, wait) => drop(wait.or_else(finishing_source()).wait()?),
+        }
+        Ok(true)
     }
 }
 
