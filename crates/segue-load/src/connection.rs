@@ -1,7 +1,7 @@
 //! One connection: takes requests that are due, sends them, reads and checks their replies, and
 //! connects anew after an end. A fiber runs this; those of one thread share a [`Thread`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,9 +11,11 @@ use segue_http::client::Connection;
 
 use crate::expected::{self, Expected, Reply};
 use crate::link::{Address, Link};
+use crate::opening::Opening;
 use crate::options::Options;
 use crate::schedule::Schedule;
 use crate::tally::{Kind, Tally};
+use crate::web_socket;
 
 /// The pause after a connection that could not be made.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +36,10 @@ pub struct Thread<'a> {
     pub options: &'a Options,
     pub address: &'a Address,
     pub expected: &'a Expected,
-    pub schedule: Schedule,
+    pub opening: &'a Opening,
+    /// Known at the start.
+    pub schedule: OnceCell<Schedule>,
+    pub number: usize,
     pub tally: RefCell<Tally>,
     pub seen: &'a Seen,
     /// Replies that were right and had other bytes.
@@ -57,16 +62,32 @@ impl Thread<'_> {
         self.expected.reply.as_ref().filter(|_| self.others.get() < MANY)
     }
 
-    /// Asks until the schedule ends, or a cancellation.
+    /// Opens a connection, and asks from the start until the schedule ends, or a cancellation.
     pub(crate) fn ask(&self) {
-        let mut turn = Turn { thread: self, dues: Vec::new(), answered: 0, buffer: vec![0; ROOM] };
+        let first = self.link().ok();
+        let Some(start) = self.opening.told() else { return };
+        let Options { duration, rate, threads, .. } = *self.options;
+        let schedule = self.schedule.get_or_init(|| Schedule::new(start, duration, rate, self.number, threads));
+        let mut turn = Turn { thread: self, schedule, first, dues: Vec::new(), answered: 0, buffer: vec![0; ROOM] };
         while let Ok(true) = turn.connection() {}
+    }
+
+    /// A connection over which requests can be sent.
+    fn link(&self) -> io::Result<Link> {
+        let mut link = Link::connect(self.address, self.options.timeout)?;
+        if self.expected.is_web_socket {
+            web_socket::open(&mut link, self.options)?;
+        }
+        Ok(link)
     }
 }
 
 /// The requests that are on their way, and the room for replies.
 struct Turn<'a> {
     thread: &'a Thread<'a>,
+    schedule: &'a Schedule,
+    /// The connection that was opened before the start.
+    first: Option<Link>,
     /// When each was due.
     dues: Vec<Instant>,
     /// How many of them have their reply.
@@ -78,16 +99,16 @@ impl Turn<'_> {
     /// Asks over one connection, to its end. Answers whether another one may follow.
     fn connection(&mut self) -> Result<bool, Cancelled> {
         let thread = self.thread;
-        let link = match Link::connect(thread.address, thread.options.timeout) {
+        let link = match self.first.take().map_or_else(|| thread.link(), Ok) {
             Ok(link) => link,
             Err(_) => {
                 segue::check()?;
                 // The request that this connection could have taken.
-                if thread.schedule.take_due(Instant::now()).is_some() {
+                if self.schedule.take_due(Instant::now()).is_some() {
                     thread.wrong(Kind::Connect, 1);
                 }
                 segue::sleep(PAUSE)?;
-                return Ok(Instant::now() < thread.schedule.end());
+                return Ok(Instant::now() < self.schedule.end());
             }
         };
         let result = match thread.reply() {
@@ -117,7 +138,7 @@ impl Turn<'_> {
     fn take(&mut self) -> io::Result<bool> {
         self.dues.clear();
         self.answered = 0;
-        let schedule = &self.thread.schedule;
+        let schedule = self.schedule;
         let mut now = Instant::now();
         let Some(due) = schedule.take(now) else { return Ok(false) };
         if due > now {
@@ -160,6 +181,12 @@ impl Turn<'_> {
                 let now = Instant::now();
                 while start < end && self.answered < self.dues.len() {
                     if !reply.begins(&self.buffer[start..end], checked) {
+                        if self.thread.expected.is_web_socket {
+                            // What follows a frame that is no echo is unknown.
+                            self.thread.wrong(Kind::Body, 1);
+                            self.answered += 1;
+                            return Err(io::ErrorKind::InvalidData.into());
+                        }
                         let left = self.dues.len() - self.answered;
                         link.resume(&self.buffer[start..end], size * left);
                         let mut client = self.client(link);

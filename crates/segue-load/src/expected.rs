@@ -13,6 +13,7 @@ use segue_http::{Config, Payload};
 use crate::link::{Address, Link};
 use crate::options::{Body, Options};
 use crate::tally::Kind;
+use crate::web_socket;
 
 /// The length of the value of `Date`.
 const DATE: usize = 29;
@@ -26,6 +27,8 @@ pub struct Expected {
     /// The bytes of the first reply, if a reply like it ends where its head says, and another one
     /// may follow.
     pub reply: Option<Reply>,
+    /// The request is a message over a WebSocket, and the reply is its echo.
+    pub is_web_socket: bool,
 }
 
 enum Content {
@@ -41,6 +44,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Exactly these bytes.
+    pub(crate) fn exactly(bytes: Vec<u8>) -> Reply {
+        Reply { bytes, date: 0..0 }
+    }
+
     fn new(bytes: Vec<u8>) -> Reply {
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
         let name = b"\r\ndate: ";
@@ -93,6 +101,18 @@ impl Expected {
         };
         let link = Link::connect(address, options.timeout);
         let mut link = link.map_err(|error| explain(error, "is the server running, and is this its address?"))?;
+        if options.is_web_socket() {
+            let asked = web_socket::open(&mut link, options).and_then(|()| web_socket::ask(&mut link, &options.body));
+            asked.map_err(|error| explain(error, "does this server echo over WebSockets?"))?;
+            let (request, reply) = (web_socket::message(&options.body), web_socket::echo(&options.body));
+            return Ok(Expected {
+                status: options.status,
+                body: Content::Length(0),
+                request,
+                reply: Some(Reply::exactly(reply)),
+                is_web_socket: true,
+            });
+        }
         let record = link.record();
         let mut connection = Connection::with_config(link, limits(options.timeout));
         let mut body = Vec::new();
@@ -119,6 +139,7 @@ impl Expected {
                 Body::Length(length) => Content::Length(*length),
             },
             reply: None,
+            is_web_socket: false,
         };
         let is_right = match &options.expected {
             Body::First => true,

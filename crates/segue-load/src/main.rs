@@ -9,18 +9,21 @@
 //! `i / R`, whatever the server does. A request that finds all connections busy waits for one, and
 //! its wait counts. `--rate max` is the closed loop, for peaks.
 //!
+//! The schedule starts when all connections are open, and the time of the opening is told apart.
+//!
 //! # The hot path
 //!
 //! One fiber a connection, in direct style. The first exchange is that of
 //! [`segue_http::client::Connection`], and its bytes are kept. Further requests are those bytes
 //! again, and a reply with the same bytes, its date apart, is the same reply: one comparison. At
 //! the first other reply the connection goes on by the client's parser, with the bytes that have
-//! arrived.
+//! arrived. A message over a WebSocket (`ws://`) and its echo are bytes in the same way.
 
 mod connection;
 mod expected;
 mod figures;
 mod link;
+mod opening;
 mod options;
 mod picture;
 mod report;
@@ -28,6 +31,7 @@ mod run;
 mod schedule;
 mod tally;
 mod target;
+mod web_socket;
 
 use std::process::ExitCode;
 

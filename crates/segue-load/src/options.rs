@@ -13,6 +13,9 @@ const HELP: &str = "\
 Asks an HTTP/1.1 server on a fixed schedule and checks each reply. Latency is counted from the
 instant at which a request was due; one that finds all connections busy waits, and its wait counts.
 
+The connections are opened before the first request is due. For ws:// and wss:// a request is a
+message, of the bytes of --body, and its reply is the same message.
+
 Usage: segue-load URL --rate R [OPTIONS]
 
       --rate R              requests a second, or `max`: each connection asks again at once
@@ -27,7 +30,7 @@ Usage: segue-load URL --rate R [OPTIONS]
       --expect-body FILE    the body of a right reply [that of the first one]
       --expect-length N     a right reply has any body of this length
       --timeout D           how long a reply may take from its sending [10s]
-      --insecure            for https: any certificate is taken
+      --insecure            for https and wss: any certificate is taken
       --progress            a line a second on stderr, also if that is no terminal
       --json                the result as JSON
       --svg FILE            a picture of latency by percentile
@@ -65,6 +68,13 @@ pub struct Options {
     pub progress: bool,
     pub json: bool,
     pub svg: Option<PathBuf>,
+}
+
+impl Options {
+    /// A request is a message.
+    pub(crate) fn is_web_socket(&self) -> bool {
+        matches!(self.uri.scheme_str(), Some("ws" | "wss"))
+    }
 }
 
 /// The options of the command line; `None` if it asks for help.
@@ -127,8 +137,8 @@ pub(crate) fn parse() -> Result<Option<Options>, lexopt::Error> {
     if options.threads > options.connections {
         return Err("each thread needs a connection: more --connections or fewer --threads".into());
     }
-    if options.uri.scheme_str() == Some("https") && !options.insecure {
-        return Err("https needs --insecure: certificates are not checked here".into());
+    if matches!(options.uri.scheme_str(), Some("https" | "wss")) && !options.insecure {
+        return Err("https and wss need --insecure: certificates are not checked here".into());
     }
     Ok(Some(options))
 }
@@ -140,7 +150,7 @@ fn read(path: OsString) -> Result<Vec<u8>, lexopt::Error> {
 fn parse_uri(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
     match (uri.scheme_str(), uri.host()) {
-        (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(uri),
+        (Some("http" | "https" | "ws" | "wss"), Some(host)) if !host.is_empty() => Ok(uri),
         _ => Err("not a URL such as http://localhost:8080/".to_owned()),
     }
 }

@@ -63,7 +63,7 @@ fn achieved(outcome: &Outcome) -> f64 {
 }
 
 fn table(options: &Options, outcome: &Outcome) -> String {
-    let Outcome { tally, time } = outcome;
+    let Outcome { tally, time, .. } = outcome;
     let mut text = format!("{}, {:.1} s\n\n", title(options), time.as_secs_f64());
     let offered = options.rate.map_or("max".to_owned(), |rate| grouped(rate as u64));
     let counts = [
@@ -82,6 +82,7 @@ fn table(options: &Options, outcome: &Outcome) -> String {
         row(&mut text, "", LATE.iter().map(|limit| format!("> {}", shown(Duration::from_millis(*limit)))));
         row(&mut text, "late", LATE.iter().map(|limit| grouped(tally.over(Duration::from_millis(*limit)))));
     }
+    row(&mut text, "opening", [format!("{} before", shown(outcome.opening))].into_iter());
     for (name, count) in errors(tally) {
         row(&mut text, "error", [name.to_owned(), grouped(count)].into_iter());
     }
@@ -103,7 +104,7 @@ fn errors(tally: &Tally) -> impl Iterator<Item = (&'static str, u64)> {
 
 /// Times are in microseconds.
 fn json(options: &Options, outcome: &Outcome) -> String {
-    let Outcome { tally, time } = outcome;
+    let Outcome { tally, time, opening } = outcome;
     let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
     let latencies =
         PERCENTILES.iter().map(|(percent, name)| format!("\"{name}\":{:.1}", micros(tally.percentile(*percent))));
@@ -115,11 +116,12 @@ fn json(options: &Options, outcome: &Outcome) -> String {
     let errors: Vec<_> = errors(tally).map(|(name, count)| format!("\"{name}\":{count}")).collect();
     let rate = options.rate.map_or("null".to_owned(), |rate| format!("{rate}"));
     format!(
-        "{{\"connections\":{},\"threads\":{},\"pipeline\":{},\"seconds\":{:.3},\"offered\":{rate},\"achieved\":{:.1},\
+        "{{\"connections\":{},\"threads\":{},\"pipeline\":{},\"opening_ms\":{:.3},\"seconds\":{:.3},\"offered\":{rate},\"achieved\":{:.1},\
          \"replies\":{},\"wrong\":{},\"latency_us\":{{{}}},\"late_ms\":{{{}}},\"errors\":{{{}}}}}\n",
         options.connections,
         options.threads,
         options.pipeline,
+        opening.as_secs_f64() * 1e3,
         time.as_secs_f64(),
         achieved(outcome),
         tally.replies(),

@@ -1,7 +1,7 @@
 //! Runs the threads, says how far they are, and ends them: at the end of the time, or at Ctrl-C.
 //! Used by `main`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -14,9 +14,9 @@ use segue::{CancelToken, Either};
 use crate::connection::{Seen, Thread};
 use crate::expected::Expected;
 use crate::link::Address;
+use crate::opening::Opening;
 use crate::options::Options;
 use crate::report;
-use crate::schedule::Schedule;
 use crate::tally::{Kind, Outcome, Tally};
 use crate::target;
 
@@ -31,20 +31,26 @@ pub(crate) fn run(options: &Options) -> io::Result<Outcome> {
         let expected = Expected::find(options, &address)?;
         let seen: Vec<Seen> = (0..options.threads).map(|_| Seen::default()).collect();
         let token = CancelToken::new();
-        let start = Instant::now();
+        let opening = Opening::new(options.connections);
         let (ended, inbox) = channel::bounded(options.threads);
         thread::scope(|scope| {
             let threads = seen.iter().enumerate().map(|(number, seen)| {
                 let (address, expected, token, ended) = (&address, &expected, token.clone(), ended.clone());
-                scope.spawn(move || ask(options, address, expected, seen, &token, start, number, &ended))
+                let opening = &opening;
+                scope.spawn(move || ask(options, address, expected, seen, &token, opening, number, &ended))
             });
             let threads: Vec<_> = threads.collect();
+            // A Ctrl-C in the opening ends everything at once.
+            if let Either::Right(_) = opening.opened().wait_source().or(interrupt.recv_source()).wait()? {
+                token.cancel();
+            }
+            let (start, took) = opening.start();
             let time = watch(options, &seen, &token, start, &inbox, &interrupt)?;
             let mut tally = Tally::new();
             for thread in threads {
                 tally.add(&thread.join().map_err(|_| io::Error::other("a thread has panicked"))??);
             }
-            Ok(Outcome { tally, time })
+            Ok(Outcome { tally, time, opening: took })
         })
     })?
 }
@@ -57,15 +63,15 @@ fn ask(
     expected: &Expected,
     seen: &Seen,
     token: &CancelToken,
-    start: Instant,
+    opening: &Opening,
     number: usize,
     ended: &Sender<()>,
 ) -> io::Result<Tally> {
     let connections =
         options.connections / options.threads + usize::from(number < options.connections % options.threads);
-    let schedule = Schedule::new(start, options.duration, options.rate, number, options.threads);
+    let schedule = OnceCell::new();
     let tally = RefCell::new(Tally::new());
-    let thread = Thread { options, address, expected, schedule, tally, seen, others: Cell::new(0) };
+    let thread = Thread { options, address, expected, opening, schedule, number, tally, seen, others: Cell::new(0) };
     segue::runtime().workers(1).run(|| {
         token.run(|| {
             segue::scope(|scope| {
@@ -74,7 +80,8 @@ fn ask(
                 }
             });
         });
-        let left = thread.schedule.left(Instant::now());
+        // Without a start nothing was due.
+        let left = thread.schedule.get().map_or(0, |schedule| schedule.left(Instant::now()));
         thread.tally.borrow_mut().wrong(Kind::Unsent, left);
         // The inbox has room, and is there.
         let _ = ended.send(());

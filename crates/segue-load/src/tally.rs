@@ -69,6 +69,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// How long requests were sent.
     pub time: Duration,
+    /// How long it took before to open all connections.
+    pub opening: Duration,
 }
 
 impl Tally {

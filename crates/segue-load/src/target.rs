@@ -15,7 +15,7 @@ use crate::link::Address;
 
 /// The address of the server of this URL.
 pub(crate) fn address(uri: &Uri) -> io::Result<Address> {
-    let is_secure = uri.scheme_str() == Some("https");
+    let is_secure = matches!(uri.scheme_str(), Some("https" | "wss"));
     // Brackets around an address of version 6 belong to the URL.
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });

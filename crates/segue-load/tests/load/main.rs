@@ -6,6 +6,7 @@ mod ends;
 mod rates;
 mod reports;
 mod secure;
+mod web_sockets;
 
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};

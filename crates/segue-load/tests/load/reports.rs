@@ -10,7 +10,9 @@ fn the_table_has_the_rates_and_the_percentiles() {
     let mut lines = table.lines();
     let expected = format!("GET {}: 1000 requests/s, 2 connections, 1 thread, 0.1 s", server.url());
     assert_eq!(lines.next(), Some(&*expected));
-    for name in ["offered/s", "achieved/s", "replies", "errors", "p50", "p90", "p99", "p99.9", "max", "> 100 ms"] {
+    for name in
+        ["offered/s", "achieved/s", "replies", "errors", "p50", "p90", "p99", "p99.9", "max", "> 100 ms", "opening"]
+    {
         assert!(table.contains(name), "{name}: {table}");
     }
     assert!(table.lines().any(|line| line.starts_with("requests") && line.contains("1,000")));
