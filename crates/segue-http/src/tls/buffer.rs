@@ -5,15 +5,18 @@ use std::cell::RefCell;
 
 /// The size of a buffer for short messages.
 const SMALL: usize = 4 << 10;
+/// For one record with its frame.
+const MEDIUM: usize = 17 << 10;
 /// And for long ones: two records with their frames.
 pub(super) const LARGE: usize = 33 << 10;
+const SIZES: [usize; 3] = [SMALL, MEDIUM, LARGE];
 /// How many spare buffers of each size a thread keeps.
-const SPARES: [usize; 2] = [32, 8];
+const SPARES: [usize; 3] = [32, 8, 8];
 
 thread_local! {
     /// The buffers that no queue of the thread has, by size. Each is initialised to its full
     /// length.
-    static SPARE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+    static SPARE: RefCell<[Vec<Vec<u8>>; 3]> = const { RefCell::new([Vec::new(), Vec::new(), Vec::new()]) };
 }
 
 /// Bytes that leave at the front and come at the end.
@@ -94,6 +97,17 @@ impl Buffer {
         count
     }
 
+    /// Moves the bytes to the smallest buffer that holds them: before a wait that may be long.
+    pub(super) fn fit(&mut self) {
+        let kept = self.len();
+        if SIZES.iter().any(|size| kept <= *size && *size < self.bytes.len()) {
+            let mut bytes = take(kept);
+            bytes[..kept].copy_from_slice(self.filled());
+            leave(std::mem::replace(&mut self.bytes, bytes));
+            (self.start, self.end) = (0, kept);
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
         leave(std::mem::take(&mut self.bytes));
@@ -108,13 +122,8 @@ impl Drop for Buffer {
 
 /// A buffer of at least this size.
 fn take(size: usize) -> Vec<u8> {
-    let (kind, size) = if size <= SMALL {
-        (0, SMALL)
-    } else if size <= LARGE {
-        (1, LARGE)
-    } else {
-        return vec![0; size];
-    };
+    let Some(kind) = SIZES.iter().position(|fits| size <= *fits) else { return vec![0; size] };
+    let size = SIZES[kind];
     // None while the thread ends.
     let spare = SPARE.try_with(|spare| spare.borrow_mut()[kind].pop());
     spare.ok().flatten().unwrap_or_else(|| vec![0; size])
@@ -122,11 +131,7 @@ fn take(size: usize) -> Vec<u8> {
 
 /// Leaves a buffer to the thread's other streams.
 fn leave(buffer: Vec<u8>) {
-    let kind = match buffer.len() {
-        SMALL => 0,
-        LARGE => 1,
-        _ => return,
-    };
+    let Some(kind) = SIZES.iter().position(|size| buffer.len() == *size) else { return };
     // Dropped while the thread ends.
     let _ = SPARE.try_with(|spare| {
         let spare = &mut spare.borrow_mut()[kind];

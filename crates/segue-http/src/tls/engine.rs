@@ -200,6 +200,11 @@ impl Engine {
         self.outgoing.consume(count);
     }
 
+    /// The rest of the ciphertext may have to wait for long.
+    pub(super) fn fit_outgoing(&mut self) {
+        self.outgoing.fit();
+    }
+
     /// Whether nothing of a record has come that rustls still needs.
     pub(super) fn has_no_input(&self) -> bool {
         self.incoming.is_empty()

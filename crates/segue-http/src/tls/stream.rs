@@ -4,14 +4,16 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use segue_core::{LocalBoxSource, Waitable, after};
+use segue_io::fs::File;
 
-use crate::tls::buffer::LARGE;
+use crate::tls::buffer::{Buffer, LARGE};
 use crate::tls::engine::{Engine, io_error};
 use crate::tls::session::Session;
 use crate::wire::facts::Connection;
@@ -21,6 +23,8 @@ use crate::wire::transport::Transport;
 const MOST_OUTGOING: usize = 32 << 10;
 /// No record for less than this before that.
 const LEAST_ROOM: usize = 1 << 10;
+/// The most plaintext of a record.
+const RECORD: usize = 16 << 10;
 
 /// A stream that secures its bytes by TLS, on the stream below.
 ///
@@ -75,6 +79,9 @@ pub struct Stream<T> {
     engine: Box<Engine>,
     stream: T,
     ready: bool,
+    /// The last ciphertext was not taken in one piece. The next is to be little: that of many slow
+    /// peers lies in memory at the same time.
+    is_slow: bool,
     read_limit: Cell<Option<Duration>>,
     write_limit: Cell<Option<Duration>>,
 }
@@ -85,6 +92,7 @@ impl<T: Transport> Stream<T> {
             engine: Box::new(engine),
             stream,
             ready: false,
+            is_slow: false,
             read_limit: Cell::default(),
             write_limit: Cell::default(),
         }
@@ -158,6 +166,7 @@ impl<T: Transport> Stream<T> {
             return Ok(());
         }
         let mut end = None;
+        self.is_slow = false;
         let result = self.send_until(&mut end);
         if end.is_some() {
             self.stream.set_write_timeout(self.write_limit.get())?;
@@ -176,6 +185,8 @@ impl<T: Transport> Stream<T> {
             if self.engine.outgoing().is_empty() {
                 return Ok(());
             }
+            self.is_slow = true;
+            self.engine.fit_outgoing();
             if let Some(limit) = self.write_limit.get() {
                 let left = left(self.stream.now(), limit, end)?;
                 self.stream.set_write_timeout(Some(left))?;
@@ -347,6 +358,26 @@ impl<T: Transport> Transport for Stream<T> {
     /// Agrees with the peer on keys. Again has no effect.
     fn handshake(&mut self) -> io::Result<()> {
         if self.ready { Ok(()) } else { self.shake() }
+    }
+
+    /// Encrypts some of the file, and sends before that whatever is encrypted: so no plaintext
+    /// lies in memory while the peer is slow.
+    fn send_file(&mut self, file: &File, at: u64, count: u64) -> io::Result<u64> {
+        self.handshake()?;
+        if self.engine.is_closed() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.send()?;
+        let most = if self.is_slow { RECORD } else { 2 * RECORD };
+        let most = usize::try_from(count).unwrap_or(most).min(most);
+        let mut plain = Buffer::default();
+        let read = file.read_at(&mut plain.room(most)[..most], at)?;
+        if read > 0
+            && let Err(error) = self.engine.encrypt(&plain.room(most)[..read])
+        {
+            return Err(self.fail(error));
+        }
+        Ok(read as u64)
     }
 
     fn connection(&self) -> Connection {

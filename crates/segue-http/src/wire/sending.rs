@@ -16,8 +16,6 @@ use crate::wire::transport::Transport;
 
 /// How much is read at a time where the transport does not send files.
 const READ: usize = 64 << 10;
-/// And where the stream is secured: the ciphertext of that lies beside while the client is slow.
-const SECURED_READ: usize = 16 << 10;
 
 impl Wire<dyn Transport> {
     /// Sends the output, and the bytes of a file in a range; or appends them to the output. An
@@ -68,15 +66,16 @@ impl Wire<dyn Transport> {
                 }
             }
         }
+        // A stream of TLS has encrypted the last bytes, and not sent them.
+        self.transport.flush().inspect_err(|error| self.failed_by(error))?;
         Ok(at)
     }
 
     /// Reads and writes bytes of a file.
     fn copy_file(&mut self, file: &File, mut at: u64, end: u64, pace: &mut Pace) -> io::Result<()> {
-        let most = if self.transport.is_secure() { SECURED_READ } else { READ };
         let mut bytes = Vec::new();
         while at < end {
-            bytes.resize(most.min(usize::try_from(end - at).unwrap_or(most)), 0);
+            bytes.resize(READ.min(usize::try_from(end - at).unwrap_or(READ)), 0);
             let read = retry(|| file.read_at(&mut bytes, at))?;
             at += some(read as u64)?;
             let count = self.send_at(pace, &bytes[..read])?;
