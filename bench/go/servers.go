@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -42,11 +44,50 @@ func serve(service string) {
 			answer.Header().Set("Content-Length", length)
 			answer.Write(text)
 		}))
+	case "json-tls":
+		serveSecured(listener, http.HandlerFunc(writeItems))
+	case "file-tls":
+		serveSecured(listener, http.FileServer(http.Dir(os.Getenv("BENCH_FOLDER"))))
 	case "fib":
 		http.Serve(listener, fibonacci(argument(3) == "Go, forks"))
 	default:
 		fail("no such service")
 	}
+}
+
+func serveSecured(listener net.Listener, handler http.Handler) {
+	folder := os.Getenv("BENCH_FOLDER")
+	fail(http.ServeTLS(listener, handler, folder+"/chain.pem", folder+"/key.pem").Error())
+}
+
+type item struct {
+	Id    int       `json:"id"`
+	Name  string    `json:"name"`
+	Price price     `json:"price"`
+	Tags  [2]string `json:"tags"`
+}
+
+// A number that has a fraction, as in the other servers' JSON.
+type price float64
+
+func (number price) MarshalJSON() ([]byte, error) {
+	text := strconv.AppendFloat(nil, float64(number), 'f', -1, 64)
+	if !bytes.ContainsRune(text, '.') {
+		text = append(text, ".0"...)
+	}
+	return text, nil
+}
+
+// An object of ten items, serialised for each request.
+func writeItems(answer http.ResponseWriter, _ *http.Request) {
+	items := make([]item, 10)
+	for i := range items {
+		id := i + 1
+		items[i] = item{id, fmt.Sprintf("item %d", id), price(float64(id) * 1.25), [2]string{"new", "blue"}}
+	}
+	text, _ := json.Marshal(map[string]any{"count": len(items), "items": items})
+	answer.Header().Set("Content-Type", "application/json")
+	answer.Write(text)
 }
 
 // How much less than the number of the path each request of a mixture asks for, in turn: as in the Rust file of the

@@ -6,7 +6,7 @@
 //! bench run [NAME...] [--budget SECONDS] [--json FILE | --keep] [--smoke]
 //! bench versus COMMIT PROGRAM [NAME...] [--layout BEFORE AFTER]... (and as `run`)
 //! bench page
-//! bench soak [--short | [--minutes MINUTES] [--connections NUMBER]] [--keep | --out DIRECTORY]
+//! bench soak [web] [--short | [--minutes MINUTES] [--connections NUMBER]] [--keep | --out DIRECTORY]
 //! ```
 //!
 //! `run` without names runs everything. The budget is for each workload; every contestant gets at
@@ -22,7 +22,8 @@
 //! `docs/evidence/benchmarks.md`.
 //!
 //! `soak` is no measurement: it has a server asked for a long time, by some who mean harm, and
-//! fails if that leaves something behind. Its picture is kept in `docs/evidence`.
+//! fails if that leaves something behind. `soak web` has one client after the other load the server
+//! as fast as can be, and cuts off each second one. Their pictures are kept in `docs/evidence`.
 //!
 //! One-worker figures are CPU time of the contestant's process. Two-worker figures are wall time,
 //! with the number of CPUs that were busy beside them, since many runtimes bring two fibers that
@@ -47,13 +48,13 @@ use lexopt::prelude::*;
 use measure::{Place, Workload};
 use results::{Measured, Results, Versus};
 use rounds::Plan;
-use soak::Soak;
+use soak::{Restarts, Soak};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use versus::Layout;
 
-const USAGE: &str = "usage: bench list | bench page | bench soak [--short | --minutes MINUTES --connections NUMBER] \
+const USAGE: &str = "usage: bench list | bench page | bench soak [web] [--short | --minutes MINUTES --connections NUMBER] \
                      [--keep | --out DIRECTORY] | bench run [NAME...] [--budget SECONDS] \
                      [--json FILE | --keep] [--smoke] | bench versus COMMIT PROGRAM [--layout BEFORE AFTER]... (as run)";
 
@@ -67,6 +68,7 @@ enum Command {
     Child([String; 3]),
     Serve([String; 2]),
     Soak(Soak),
+    SoakWeb(Restarts),
     SoakServer,
 }
 
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Command::Versus { before, program, layouts, task } => versus(before, program, layouts, task),
         Command::Child(names) => serve(&names),
         Command::Soak(soak) => soak.run(),
+        Command::SoakWeb(soak) => soak.run(),
         Command::SoakServer => soak::serve(),
         Command::Serve([service, who]) if service == contests::FIB => contests::serve_fib(&who),
         Command::Serve([service, who]) => servers::serve(&service, &who),
@@ -150,13 +153,15 @@ fn parse(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
 
 fn parse_soak(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let (mut minutes, mut connections, mut short, mut files) = (None, None, false, None);
+    let (mut is_web, mut keep) = (false, false);
     while let Some(arg) = args.next()? {
         match arg {
             Long("minutes") => minutes = Some(args.value()?.parse_with(seconds)?.as_secs_f64()),
             Long("connections") => connections = Some(args.value()?.parse()?),
             Long("short") => short = true,
-            Long("keep") if files.is_none() => files = Some(Soak::kept()),
-            Long("out") if files.is_none() => {
+            Value(word) if word == "web" && !is_web => is_web = true,
+            Long("keep") if files.is_none() => keep = true,
+            Long("out") if !keep => {
                 let directory = PathBuf::from(args.value()?);
                 files = Some(["soak.csv", "soak.svg"].map(|name| directory.join(name)));
             }
@@ -165,6 +170,16 @@ fn parse_soak(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
+    if is_web {
+        let soak = match (short, minutes, connections) {
+            (true, None, None) => Restarts::short(),
+            (true, ..) => return Err("--short sets its own time and connections".into()),
+            (false, ..) => Restarts::long(minutes.unwrap_or(10.0), connections.unwrap_or(1_000)),
+        };
+        let files = files.or_else(|| keep.then(Restarts::kept));
+        return Ok(Command::SoakWeb(Restarts { files, ..soak }));
+    }
+    let files = files.or_else(|| keep.then(Soak::kept));
     let soak = match (short, minutes, connections) {
         (true, None, None) => Soak::short(),
         (true, ..) => return Err("--short sets its own time and connections".into()),

@@ -11,12 +11,15 @@ use std::process::Command;
 
 /// Crates whose versions a report names: all whose code is timed.
 const RIVALS: &[&str] = &[
+    "actix-files",
     "actix-web",
+    "actix-ws",
     "async-channel",
     "async-executor",
     "async-lock",
     "async-stm",
     "axum",
+    "axum-server",
     "chili",
     "compio",
     "corosensei",
@@ -42,12 +45,14 @@ const RIVALS: &[&str] = &[
     "pollster",
     "quick-xml",
     "rayon",
+    "rustls",
     "serde_json",
     "smol",
     "stm",
     "tar",
     "tokio",
     "tokio-uring",
+    "tower-http",
     "winnow",
     "zip",
 ];
@@ -194,6 +199,9 @@ pub struct Point {
     pub cpu: f64,
     /// How many processors the server kept busy.
     pub busy: f64,
+    /// The most memory that the server has had, in bytes.
+    #[serde(default)]
+    pub memory: f64,
     /// In ns, from the instant on the schedule, in the order of [`QUANTILES`].
     pub latency: [f64; 5],
     /// How many rounds.

@@ -26,6 +26,8 @@ fn mistakes_get_one_line_and_status_two() {
         &["soak", "--short", "--minutes", "1"],
         &["soak", "--keep", "--out", "directory"],
         &["soak", "--minutes", "many"],
+        &["soak", "web", "--short", "--minutes", "1"],
+        &["soak", "fib"],
         &["versus"],
         &["versus", "abc"],
         &["versus", "abc", "bench", "no_such_workload"],

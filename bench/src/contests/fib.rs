@@ -17,7 +17,7 @@
 //! load shares the server's processors where the server has all.
 
 use super::field::{Field, Figure, Step, rows};
-use super::load::{Load, Program, Right};
+use super::load::{Load, Program, Right, Speaks};
 use super::plot::{self, Line, Panel};
 use super::{Contest, FIB, Held, Terms, fib_servers, table};
 use crate::measure::smoke;
@@ -101,7 +101,7 @@ fn hold(terms: &Terms) -> Result<Held, String> {
     let (one, mixture) = (format!("/fib/{n}"), format!("/mixed/{n}"));
     let connections = if smoke() { 8 } else { 64 };
     let right = Right::Body(body.as_bytes());
-    let load = Load { path: &one, right, connections, depth: 1, closes: false, warm, time };
+    let load = Load { speaks: Speaks::Http, path: &one, right, connections, depth: 1, closes: false, warm, time };
     let mixture = Load { path: &mixture, right: Right::Length(body.len()), ..load };
     let mut field = Field { service: FIB, who, go: terms.go.clone(), program: Program::find()? };
     let mut held = Held::default();

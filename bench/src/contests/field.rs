@@ -40,6 +40,7 @@ pub struct Sample {
     failed: u64,
     cpu: f64,
     busy: f64,
+    memory: f64,
     latency: [f64; QUANTILES.len()],
 }
 
@@ -105,6 +106,7 @@ impl Field {
             failed: seen.failed,
             cpu: used * 1e9 / seen.answers as f64,
             busy: used / seen.seconds,
+            memory: server.most_memory(),
             latency: seen.latency,
         })
     }
@@ -127,6 +129,7 @@ impl Turns {
             failed: self.samples.iter().map(|sample| sample.failed).sum(),
             cpu: median(&|sample| sample.cpu),
             busy: median(&|sample| sample.busy),
+            memory: median(&|sample| sample.memory),
             latency: std::array::from_fn(|place| median(&|sample| sample.latency[place])),
             runs: self.samples.len(),
         }
@@ -164,6 +167,12 @@ pub fn rows(contest: &str, variant: &str, figure: Figure, all: &[Turns]) -> Vec<
             let (name, unit) = (variant("throughput"), "ns of wall time per request");
             all.iter().map(|turns| turns.row(contest, name.clone(), unit, |sample| 1e9 / sample.served)).collect()
         }
+        Figure::Memory => {
+            let unit = "bytes of memory at most";
+            all.iter()
+                .map(|turns| turns.row(contest, variant("memory"), unit, |sample| sample.memory.max(1.0)))
+                .collect()
+        }
         Figure::P99 => {
             let (name, unit) = (variant("p99"), "ns, 99th percentile of the latency");
             all.iter()
@@ -182,6 +191,8 @@ pub enum Figure {
     Cpu,
     /// The time from one answer to the next.
     Wall,
+    /// The most memory that the server has had.
+    Memory,
     /// The latency that 99 of 100 answers keep.
     P99,
 }

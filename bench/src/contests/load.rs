@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -28,6 +28,8 @@ const LATE: [&str; 2] = ["unanswered", "unsent"];
 /// What to ask for, and how.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
+    /// How requests are sent.
+    pub speaks: Speaks<'a>,
     /// The path of all requests.
     pub path: &'a str,
     /// The answers that are right.
@@ -44,6 +46,17 @@ pub struct Load<'a> {
     pub time: Duration,
 }
 
+/// What is spoken with a server.
+#[derive(Clone, Copy)]
+pub enum Speaks<'a> {
+    /// HTTP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// This message over WebSockets, which comes back.
+    WebSocket(&'a [u8]),
+}
+
 /// Which answers are right.
 #[derive(Clone, Copy)]
 pub enum Right<'a> {
@@ -51,6 +64,8 @@ pub enum Right<'a> {
     Body(&'a [u8]),
     /// Those with a body of this length.
     Length(usize),
+    /// The same as was sent.
+    Echo,
 }
 
 /// The load's program, and the files that it needs.
@@ -120,9 +135,56 @@ impl Program {
         if load.warm.is_zero() { Ok(()) } else { self.run(address, load, rate, load.warm).map(drop) }
     }
 
+    /// Starts a load of plain HTTP without a schedule, for a caller that ends it.
+    pub fn spawn(
+        &self,
+        address: SocketAddr,
+        path: &str,
+        right: Right<'_>,
+        connections: usize,
+        time: Duration,
+    ) -> Result<Child, String> {
+        let load = Load {
+            speaks: Speaks::Http,
+            path,
+            right,
+            connections,
+            depth: 1,
+            closes: false,
+            warm: Duration::ZERO,
+            time,
+        };
+        let mut command = self.command(address, &load, None, time)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map_err(|e| format!("the load does not start: {e}"))
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+        Ok(file)
+    }
+
     fn run(&self, address: SocketAddr, load: &Load<'_>, rate: Option<f64>, time: Duration) -> Result<Said, String> {
+        let mut command = self.command(address, load, rate, time)?;
+        let out = command.output().map_err(|e| format!("the load does not start: {e}"))?;
+        Said::read(&out.stdout).map_err(|why| format!("{why} {}", String::from_utf8_lossy(&out.stderr).trim()))
+    }
+
+    fn command(
+        &self,
+        address: SocketAddr,
+        load: &Load<'_>,
+        rate: Option<f64>,
+        time: Duration,
+    ) -> Result<Command, String> {
         let mut command = Command::new(&self.file);
-        command.arg(format!("http://{address}{}", load.path)).arg("--json");
+        let scheme = match load.speaks {
+            Speaks::Http => "http",
+            Speaks::Https => "https",
+            Speaks::WebSocket(_) => "ws",
+        };
+        command.arg(format!("{scheme}://{address}{}", load.path)).args(["--json", "--insecure"]);
         command.args(["--rate", &rate.map_or("max".to_owned(), |rate| format!("{rate:.3}"))]);
         command.args(["--connections", &load.connections.to_string(), "--pipeline", &load.depth.to_string()]);
         command.args(["--duration", &format!("{}ms", time.as_millis())]);
@@ -131,14 +193,13 @@ impl Program {
         }
         match load.right {
             Right::Length(length) => command.args(["--expect-length", &length.to_string()]),
-            Right::Body(body) => {
-                let file = self.folder.path().join("body");
-                std::fs::write(&file, body).map_err(|e| format!("{}: {e}", file.display()))?;
-                command.arg("--expect-body").arg(file)
-            }
+            Right::Body(body) => command.arg("--expect-body").arg(self.file("right", body)?),
+            Right::Echo => &mut command,
         };
-        let out = command.output().map_err(|e| format!("the load does not start: {e}"))?;
-        Said::read(&out.stdout).map_err(|why| format!("{why} {}", String::from_utf8_lossy(&out.stderr).trim()))
+        if let Speaks::WebSocket(message) = load.speaks {
+            command.arg("--body").arg(self.file("message", message)?);
+        }
+        Ok(command)
     }
 }
 

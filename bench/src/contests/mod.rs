@@ -18,6 +18,7 @@ mod table;
 mod web;
 
 pub use fib_servers::serve as serve_fib;
+pub use load::{Program, Right};
 
 use crate::results::{self, Host, Measured, Point, Row};
 use std::path::{Path, PathBuf};

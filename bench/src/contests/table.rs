@@ -10,19 +10,31 @@ pub fn print(points: &[Point]) {
     let words = if first.processors == 1 { "processor" } else { "processors" };
     println!("  {}, {} {words}:", first.profile, first.processors);
     println!(
-        "    {:<22} {:>9} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
-        "", "offered/s", "served/s", "CPU us", "busy", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "failed"
+        "    {:<22} {:>9} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>7}",
+        "",
+        "offered/s",
+        "served/s",
+        "CPU us",
+        "busy",
+        "p50 us",
+        "p90 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "failed",
+        "MiB"
     );
     for point in points {
         let offered = point.offered.map_or("all".to_owned(), number);
         let [p50, p90, p99, p999, most] = point.latency.map(|ns| number(ns / 1e3));
         println!(
-            "    {:<22} {offered:>9} {:>9} {:>9} {:>6.2} {p50:>9} {p90:>9} {p99:>9} {p999:>9} {most:>9} {:>6}",
+            "    {:<22} {offered:>9} {:>9} {:>9} {:>6.2} {p50:>9} {p90:>9} {p99:>9} {p999:>9} {most:>9} {:>6} {:>7.1}",
             point.who,
             number(point.served),
             number(point.cpu / 1e3),
             point.busy,
-            point.failed
+            point.failed,
+            point.memory / f64::from(1 << 20)
         );
     }
 }

@@ -8,19 +8,25 @@
 //!   tail latency) and for processor time. This is the field's "pinned rate".
 //! * *short connections* of one request, and *pipelined*: 16 requests go out together.
 //!
-//! A profile is a line of [`PROFILES`]: profiles differ in their [`Load`]. Profiles of another
-//! transport need servers that speak that.
+//! * *JSON over TLS*, *a file over TLS* and *WebSocket echo* have servers of their own, and
+//!   connections that stay. The connections are 1,024, and memory is a figure, too.
+//!
+//! A profile of the page's servers is a line of [`PROFILES`]: these differ in their [`Load`].
+//!
+//! All connections are open before a load's first request is due: the opening is in no latency. It
+//! is in the processor time, as far as the load is cold: each server is asked for a while before.
 //!
 //! "segue" is the server of `segue-http` with its default limits, once with each driver; "bare"
 //! are the loops of `http_loop`, which answer with fixed bytes, and are the ceiling. nginx has the
 //! page as a file, all others have it in memory.
 
 use super::field::{Field, Figure, Step, rows};
-use super::load::{Load, Program, Right};
+use super::load::{Load, Program, Right, Speaks};
 use super::plot::{self, Line, Panel};
 use super::{Contest, Held, Terms, table};
 use crate::measure::smoke;
 use crate::results::{Point, QUANTILES};
+use crate::servers::profiles::{self, Profile};
 use crate::servers::{BARE_EPOLL, Service, TEXT, allow_descriptors, whole_servers, word};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,6 +53,9 @@ const PARTS: [f64; 6] = [0.25, 0.5, 2.0 / 3.0, 0.8, 0.9, 1.0];
 /// last one of its connection.
 const PROFILES: [(&str, usize, bool); 2] = [("short connections", 1, true), ("pipelined", 16, false)];
 
+/// How many connections those profiles have that have servers of their own.
+const KEPT_OPEN: usize = 1_024;
+
 fn hold(terms: &Terms) -> Result<Held, String> {
     let connections = if smoke() { 50 } else { 1_000 };
     let may_have = allow_descriptors();
@@ -56,14 +65,25 @@ fn hold(terms: &Terms) -> Result<Held, String> {
     let bare = ["bare io_uring", BARE_EPOLL];
     let who: Vec<_> = whole_servers().chain(["Go"]).chain(bare).collect();
     let (rounds, parts) = if smoke() { (1, &PARTS[2..3]) } else { (3, &PARTS[..]) };
-    let turns = who.len() * (parts.len() + rounds * (2 + PROFILES.len()));
+    let others: usize = profiles::ALL.iter().map(|profile| profile.servers().len()).sum();
+    let turns = who.len() * (parts.len() + rounds * (2 + PROFILES.len())) + rounds * others;
     let time = terms.budget / turns as u32;
     let (time, warm) = match smoke() {
         true => (Duration::from_millis(60), Duration::ZERO),
         false => (time.max(Duration::from_secs(1)), Duration::from_millis(300)),
     };
     let connections = connections as usize;
-    let load = Load { path: "/text", right: Right::Body(TEXT), connections, depth: 1, closes: false, warm, time };
+    let load = Load {
+        speaks: Speaks::Http,
+        path: "/text",
+        right: Right::Body(TEXT),
+        connections,
+        depth: 1,
+        closes: false,
+        warm,
+        time,
+    };
+    let bodies = profiles::ALL.map(|profile| (profile, profile.body()));
     let step = |profile: &str, rounds, load| Step { profile: profile.to_owned(), processors: 1, rounds, load };
     let mut field = Field { service: word(Service::Http), who, go: terms.go.clone(), program: Program::find()? };
     let mut held = Held::default();
@@ -103,7 +123,35 @@ fn hold(terms: &Terms) -> Result<Held, String> {
         held.rows.extend(rows("web", name, Figure::Cpu, &all));
         held.points.extend(points);
     }
+    drop(field);
+    for (profile, body) in &bodies {
+        let (speaks, right) = match profile {
+            Profile::WebSocket => (Speaks::WebSocket(body), Right::Echo),
+            _ => (Speaks::Https, Right::Body(body)),
+        };
+        let connections = if smoke() { 8 } else { KEPT_OPEN };
+        let load = Load { speaks, right, connections, path: profile.path(), ..load };
+        let name = named(*profile);
+        let step = step(name, rounds, load);
+        let mut field =
+            Field { service: profile.word(), who: profile.servers(), go: terms.go.clone(), program: Program::find()? };
+        let all = field.turns(&step, |_| None);
+        let points: Vec<_> = all.iter().map(|turns| turns.point(&step)).collect();
+        table::print(&points);
+        for figure in [Figure::Cpu, Figure::Memory] {
+            held.rows.extend(rows("web", name, figure, &all));
+        }
+        held.points.extend(points);
+    }
     Ok(held)
+}
+
+fn named(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Json => "JSON over TLS",
+        Profile::File => "a file over TLS",
+        Profile::WebSocket => "WebSocket echo",
+    }
 }
 
 fn draw(head: &str, points: &[Point]) -> String {

@@ -3,6 +3,7 @@
 //! by [`announce`], and serves until its process ends: when the input ends, which the client holds.
 //!
 //! `session` is what all do for a request, the other files are how they wait for it. `client` asks.
+//! `profiles` has servers of TLS and WebSockets.
 
 mod bare_epoll;
 mod bare_ring;
@@ -12,6 +13,7 @@ mod fibers;
 mod frameworks;
 mod nginx;
 mod process;
+pub mod profiles;
 mod ring_buffers;
 mod session;
 mod system_calls;
@@ -102,6 +104,9 @@ pub fn word(service: Service) -> &'static str {
 
 /// Is a server until the input ends.
 pub fn serve(service: &str, who: &str) -> Result<(), String> {
+    if let Some(served) = profiles::serve(service, who) {
+        return served;
+    }
     let service = [Service::Echo, Service::Http].into_iter().find(|known| word(*known) == service);
     let service = service.ok_or("no such service")?;
     let mut all = table(service).chain(WHOLE.iter().filter(|_| service == Service::Http));

@@ -20,6 +20,15 @@ pub fn version() -> Option<String> {
 
 /// Becomes nginx.
 pub fn serve() -> io::Result<()> {
+    run("", "")
+}
+
+/// Becomes nginx with TLS, and serves the files in its folder.
+pub fn serve_secured() -> io::Result<()> {
+    run(" ssl", "ssl_certificate chain.pem; ssl_certificate_key key.pem;")
+}
+
+fn run(kind: &str, more: &str) -> io::Result<()> {
     if version().is_none() {
         return excuse("no `nginx` on the PATH");
     }
@@ -33,7 +42,7 @@ pub fn serve() -> io::Result<()> {
          events {{ worker_connections 12000; multi_accept on; }}\n\
          http {{\n  access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000000; open_file_cache max=8;\n  \
          default_type application/octet-stream;\n  \
-         server {{ listen {address} backlog=4096; root {shown}; }}\n}}\n"
+         server {{ listen {address}{kind} backlog=4096; root {shown}; {more} }}\n}}\n"
     );
     write(folder.join("configuration"), configuration)?;
     announce(Ok(address))?;

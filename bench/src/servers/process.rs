@@ -35,6 +35,7 @@ impl Process {
     pub fn launch(service: &str, who: &str, go: Option<PathBuf>, processors: usize) -> Result<Self, String> {
         let program = if who.starts_with("Go") { go } else { std::env::current_exe().ok() };
         let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+        super::profiles::prepare(service, folder.path()).map_err(|e| format!("its files: {e}"))?;
         let mut command = Command::new(program.ok_or("its program is unknown")?);
         command.args([SUBCOMMAND, service, who]).env(FOLDER, folder.path());
         command.env("GOMAXPROCS", processors.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -90,6 +91,14 @@ impl Process {
     pub fn time_so_far(&self) -> Duration {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
         threads.filter_map(|thread| counted_time(&thread.path())).sum()
+    }
+
+    /// The most memory that the process has had, in bytes; zero where the kernel does not tell.
+    pub fn most_memory(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kib.unwrap_or(0.0) * 1024.0
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod clients;
 mod plot;
+mod restarts;
 mod server;
 
 use clients::{Load, Tally};
@@ -28,6 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+pub use restarts::Restarts;
 pub use server::serve;
 
 /// How long a client may keep the server waiting, for a head or in a write.
