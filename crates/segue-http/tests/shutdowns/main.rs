@@ -96,8 +96,7 @@ fn idle(address: SocketAddr, number: usize) -> TcpStream {
 }
 
 /// Asks again and again until the connection ends. Returns how many answers were complete.
-fn ask(address: SocketAddr) -> io::Result<usize> {
-    let mut stream = connect(address);
+fn ask(mut stream: TcpStream) -> io::Result<usize> {
     let mut answers = 0;
     loop {
         if stream.write_all(b"GET /asked HTTP/1.1\r\nHost: h\r\n\r\n").is_err() {
@@ -139,7 +138,8 @@ fn end_once(place: Place) -> Duration {
                 stream
             })
             .collect();
-        let busy: Vec<_> = (0..BUSY).map(|_| s.spawn(move || ask(address))).collect();
+        let busy: Vec<_> = (0..BUSY).map(|_| connect(address)).collect();
+        let busy: Vec<_> = busy.into_iter().map(|stream| s.spawn(move || ask(stream))).collect();
         let waits = Instant::now();
         while handled.begun.load(Ordering::Relaxed) < BEGUN || handled.asked.load(Ordering::Relaxed) < 10 * BUSY {
             assert!(waits.elapsed() < PATIENCE);

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod files;
 mod handshakes;
 mod memory;
 mod openssl;

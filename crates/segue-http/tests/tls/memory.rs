@@ -1,6 +1,6 @@
-//! The memory of idle connections: a measurement, printed by
-//! `cargo test -p segue-http --all-features --test tls -- --ignored --exact --nocapture
-//! memory::idle_connections`.
+//! The memory of idle connections, and of slow readers of a file: measurements, printed by
+//! `cargo test --release -p segue-http --all-features --test tls -- --ignored --exact --nocapture
+//! memory::idle_connections memory::slow_readers`.
 //!
 //! The clients are in a process of their own, which is this program once more.
 
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use segue_http::tls::rustls::server::UnbufferedServerConnection;
-use segue_http::{Server, Transport};
+use segue_http::{Files, Request, Server, Transport, tls};
 use segue_io::net::TcpListener;
 use segue_sched::Runtime;
 
@@ -63,7 +63,14 @@ fn clients() {
     let mut counts = COUNTS.into_iter();
     for _ in io::stdin().lines().map_while(Result::ok) {
         for _ in 0..counts.next().unwrap_or(0) {
-            if kind == "TLS" {
+            if kind == "slow" {
+                let mut stream = client(address);
+                stream.write_all(crate::get("/large").as_bytes()).unwrap();
+                stream.flush().unwrap();
+                // Some of the file, and no more.
+                stream.read_exact(&mut [0; 20_000]).unwrap();
+                secured.push(stream);
+            } else if kind == "TLS" {
                 secured.push(client(address));
                 ask(secured.last_mut().unwrap(), "/").unwrap();
             } else {
@@ -73,6 +80,28 @@ fn clients() {
         }
         println!("ready");
     }
+}
+
+/// A client that takes a few bytes of a large file, and stays: the server's memory for each such
+/// client, the kernel's buffers not counted.
+#[test]
+#[ignore = "a measurement"]
+fn slow_readers() {
+    let folder = crate::files::Scratch::new("slow");
+    fs::File::create(folder.0.join("large")).unwrap().set_len(64 << 20).unwrap();
+    let files = Files::new(&folder.0).unwrap();
+    let config = plain().write_timeout(Duration::MAX);
+    let server = Server::new(move |request: &mut Request<'_>| files.respond(request)).config(config);
+    let shutdown = server.shutdown_handle();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let listener = tls::Listener::new(listener, server_config()).unwrap();
+    thread::scope(|s| {
+        s.spawn(|| Runtime::new().workers(1).run(|| server.serve(listener)).unwrap().unwrap());
+        measure("slow", address);
+        // The clients are gone by now, and their responses with them.
+        shutdown.shutdown();
+    });
 }
 
 /// The memory of a server's secured stream alone, with all that rustls has for that.
@@ -103,11 +132,20 @@ fn idle_connections() {
     let open = server();
     let shutdown = open.shutdown_handle();
     thread::scope(|s| {
-        s.spawn(|| Runtime::new().workers(2).run(|| open.serve(listener)).unwrap().unwrap());
+        s.spawn(|| Runtime::new().workers(1).run(|| open.serve(listener)).unwrap().unwrap());
         measure("open", address);
         shutdown.shutdown();
     });
-    with_server(server(), server_config(), |address| measure("TLS", address));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let listener = tls::Listener::new(listener, server_config()).unwrap();
+    let secured = server();
+    let shutdown = secured.shutdown_handle();
+    thread::scope(|s| {
+        s.spawn(|| Runtime::new().workers(1).run(|| secured.serve(listener)).unwrap().unwrap());
+        measure("TLS", address);
+        shutdown.shutdown();
+    });
     println!("a stream alone: {}", streams_alone());
     println!("of these, rustls' connection without its boxes: {}", size_of::<UnbufferedServerConnection>());
 }
