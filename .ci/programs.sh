@@ -42,6 +42,8 @@ examples() {
         *) timeout 120 "$target/debug/examples/$name" ;;
         esac
     done
+    # Some seconds; where there is no browser the tests say `not checked`.
+    cargo test -p examples --test browser -- --nocapture
 }
 
 # The functions of the C library that `segue-unblock` defines, by its sources.
@@ -207,6 +209,7 @@ bench() {
         and all(.min > 0 and .min <= .median and .median <= .max and .runs >= 1)
         and (group_by([.workload, .variant]) | all(any(.who == "segue" or (.who | startswith("segue,")))))' "$json"
     cargo run -p bench -- soak --short
+    cargo run -p bench -- soak web --short
 }
 
 # The processor time of a hello world's first build, to that of tokio's: 2.36 on a quiet machine,

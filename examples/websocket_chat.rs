@@ -125,8 +125,9 @@ fn main() -> io::Result<()> {
         let (room, _) = broadcast::channel(LAG);
         let server = Server::new(move |request: &mut Request<'_>| answer(&room, request));
         if let Some(address) = std::env::args().nth(1) {
-            println!("a chat at http://{address}");
-            return server.serve(TcpListener::bind(&*address)?);
+            let listener = TcpListener::bind(&*address)?;
+            println!("a chat at http://{}", listener.local_addr()?);
+            return server.serve(listener);
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let (address, all_here) = (listener.local_addr()?, Barrier::new(CLIENTS + 1));
