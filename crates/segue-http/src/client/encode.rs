@@ -8,7 +8,7 @@ use http::{Method, Version, uri::Scheme};
 
 use crate::client::error::Error;
 use crate::message::encode::BodyWriter;
-use crate::message::head::has_token;
+use crate::message::framing::has_token;
 use crate::message::response::{Kind, Payload};
 use crate::wire::buffers::COPY_LIMIT;
 use crate::wire::line::Line;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 
-use crate::message::head::Reject;
+use crate::message::framing::Reject;
 
 /// Why an exchange with a server failed, inside of an [`io::Error`]: other than by the transport's
 /// errors, and by those of a response's body, which is a [`BodyError`](crate::BodyError).

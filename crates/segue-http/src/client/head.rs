@@ -2,13 +2,14 @@
 //! Used by the client's connection.
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 use httparse::Status;
 
 use crate::client::error::Error;
 use crate::config::Config;
-use crate::message::head::{Fields, Framing, has_bare_line_feed};
+use crate::message::framing::{Fields, Framing, Kind};
+use crate::message::head::has_bare_line_feed;
 
 /// Header lines for which there is room at first; a response with more takes a second pass.
 const FEW: usize = 32;
@@ -76,8 +77,9 @@ fn read(input: &[u8], response: &httparse::Response<'_, '_>, is_head: bool) -> R
         let malformed = || Error::Malformed("malformed header");
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
         // It means nothing in a response.
-        if name != header::HOST {
-            fields.note(&name, line.value)?;
+        let kind = Kind::of(&name);
+        if kind != Kind::Host {
+            fields.note(kind, line.value)?;
         }
         let value = match line.value {
             // Its place is not within the head.

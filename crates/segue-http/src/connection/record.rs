@@ -45,7 +45,7 @@ impl<'c> Progress<'c> {
     /// Of a request with this head, or of one whose head was not understood.
     pub(super) fn new(observe: Option<&'c Observe<'c>>, wire: &Wire<dyn Transport>, head: Option<&Head>) -> Self {
         let record = observe.map(|observe| {
-            let line = head.map(|head| (head.method.clone(), head.uri.clone(), head.version));
+            let line = head.map(Head::parts).map(|parts| (parts.method.clone(), parts.uri.clone(), parts.version));
             Box::new(Record { observe, since: wire.transport.now(), line, head: None })
         });
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -117,8 +117,8 @@ impl Ended<'_> {
             method,
             uri,
             version: *version,
-            headers: &head.headers,
-            extensions: &head.extensions,
+            headers: &head.parts().headers,
+            extensions: &head.parts().extensions,
         });
         let duration = self.until.saturating_duration_since(since);
         let Self { status, received, sent, end, .. } = self;

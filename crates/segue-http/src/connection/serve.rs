@@ -34,7 +34,8 @@ use crate::connection::record::Progress;
 use crate::connection::respond::Responder;
 use crate::message::body::{Body, State};
 use crate::message::exchange::Observe;
-use crate::message::head::{self, Head, Reject};
+use crate::message::framing::{self, Reject};
+use crate::message::head::{self, Head};
 use crate::message::response::{IntoResponse, Request, Response, internal_error};
 use crate::wire::buffers::{AT_ONCE, MEDIUM, SMALL, Wire, is_timeout};
 use crate::wire::facts::Connection;
@@ -333,7 +334,7 @@ impl<'c> Served<'c> {
         let wire = self.wire();
         let mut head = Head::spare();
         let reject = match head::parse(wire.arrived(), self.shared.config, &mut head) {
-            Ok(true) if head.uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {
+            Ok(true) if head.parts().uri.scheme() == Some(&Scheme::HTTPS) && !wire.transport.is_secure() => {
                 let status = StatusCode::MISDIRECTED_REQUEST;
                 Some(Reject::new(status, "an https URI over a connection that is not secured"))
             }
@@ -402,10 +403,10 @@ impl<'c> Served<'c> {
 
     /// Has a request handled, and writes the response. Returns whether another one may follow.
     fn answer(&mut self, mut head: Box<Head>, state: &mut State, progress: &mut Progress<'c>) -> io::Result<bool> {
-        let (is_head, version) = (head.method == Method::HEAD, head.version);
+        let (is_head, version) = (head.parts().method == Method::HEAD, head.parts().version);
         let (mut response, mut keep_alive) = self.handle(&mut head, state, progress);
         if response.body().is_upgrade() {
-            let asks = head.version == Version::HTTP_11 && says(&head.headers, b"upgrade");
+            let asks = version == Version::HTTP_11 && says(&head.parts().headers, b"upgrade");
             response = self.upgrade(asks, state, response);
             keep_alive = false;
         }
@@ -436,7 +437,7 @@ impl<'c> Served<'c> {
     /// sent by then is replaced; another one is cut.
     #[inline(never)] // Most servers do without, and without its part of the stack.
     fn answer_in_time(&mut self, head: Box<Head>, state: &mut State, progress: &mut Progress<'c>) -> io::Result<bool> {
-        let is_head = head.method == Method::HEAD;
+        let is_head = head.parts().method == Method::HEAD;
         progress.is_timed = true;
         let (answered, is_over) = segue_core::timeout(self.shared.config.request_timeout, || {
             let answered = self.answer(head, state, progress);
@@ -537,20 +538,10 @@ impl<'c> Served<'c> {
     /// Calls the handler, and answers in place of a handler that panics. Returns also whether
     /// another request may follow, as far as request and handler say.
     fn handle(&mut self, head: &mut Head, state: &mut State, progress: &mut Progress<'_>) -> (Response, bool) {
-        head.extensions.insert(self.facts());
-        let handled = {
-            let mut request = http::Request::new(Body::new(self.line, state));
-            std::mem::swap(request.method_mut(), &mut head.method);
-            std::mem::swap(request.uri_mut(), &mut head.uri);
-            std::mem::swap(request.headers_mut(), &mut head.headers);
-            std::mem::swap(request.extensions_mut(), &mut head.extensions);
-            *request.version_mut() = head.version;
-            let handle = self.shared.handle;
-            let handled = contain(|| __rust_begin_short_backtrace(|| handle(&mut request)));
-            std::mem::swap(request.headers_mut(), &mut head.headers);
-            std::mem::swap(request.extensions_mut(), &mut head.extensions);
-            handled
-        };
+        let mut request = head.request(self.facts(), Body::new(self.line, state));
+        let handle = self.shared.handle;
+        let handled = contain(|| __rust_begin_short_backtrace(|| handle(&mut request)));
+        head.give_back(request.into_parts().0);
         match handled {
             // An informational response is not one that ends an exchange.
             Some(response) if !response.status().is_informational() || response.body().is_upgrade() => {
@@ -668,5 +659,5 @@ fn says_close(headers: &HeaderMap) -> bool {
 
 /// Whether `Connection` has this token.
 fn says(headers: &HeaderMap, token: &[u8]) -> bool {
-    headers.get_all(header::CONNECTION).iter().any(|value| head::has_token(value.as_bytes(), token))
+    headers.get_all(header::CONNECTION).iter().any(|value| framing::has_token(value.as_bytes(), token))
 }

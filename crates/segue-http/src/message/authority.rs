@@ -6,6 +6,13 @@ use std::net::Ipv6Addr;
 /// Whether this is a host with a port behind it or without one. An empty one says that there is no
 /// host, which `Host` may say; a port without a host is none.
 pub(crate) fn is_authority(value: &[u8]) -> bool {
+    // Most often there is a name and perhaps a port.
+    let name = value.iter().take_while(|&&byte| PLAIN[usize::from(byte)]).count();
+    match value.get(name..) {
+        Some([]) => return true,
+        Some([b':', port @ ..]) if name > 0 && port.iter().all(u8::is_ascii_digit) => return true,
+        _ => {}
+    }
     let host = match value.iter().rposition(|&byte| byte == b':') {
         // A colon inside of brackets belongs to the host.
         Some(colon) if !value[colon..].contains(&b']') => {
@@ -49,7 +56,22 @@ fn is_name(name: &[u8]) -> bool {
     true
 }
 
+/// [`is_plain`] of each byte.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        plain[byte as usize] = is_plain(byte);
+        byte += 1;
+    }
+    plain
+};
+
 /// RFC 3986's unreserved characters and sub-delimiters.
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='
+        )
 }

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -12,7 +13,8 @@ use segue_core::{CancelToken, in_fiber, scope, shield};
 use crate::config::Config;
 use crate::message::body_error::BodyError;
 use crate::message::chunked::{Chunked, Event};
-use crate::message::head::{Framing, Head};
+use crate::message::framing::Framing;
+use crate::message::head::Head;
 use crate::wire::buffers::{MEDIUM, SMALL, Wire, is_timeout};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
@@ -158,7 +160,8 @@ impl<'c> Body<'c> {
     /// ```
     #[must_use]
     pub fn trailers(&self) -> &HeaderMap {
-        &self.state.trailers
+        static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
+        self.state.trailers.as_deref().unwrap_or_else(|| &NONE)
     }
 }
 
@@ -207,7 +210,8 @@ pub(crate) struct State {
     taken: u64,
     /// The client has gone, and a handler has asked for that.
     is_gone: Cell<bool>,
-    trailers: HeaderMap,
+    /// Those of a body that has ended with some.
+    trailers: Option<Box<HeaderMap>>,
 }
 
 impl State {
@@ -238,7 +242,7 @@ impl State {
             max_bytes: config.max_body_bytes,
             taken: 0,
             is_gone: Cell::new(false),
-            trailers: HeaderMap::new(),
+            trailers: None,
         }
     }
 
@@ -343,7 +347,7 @@ impl State {
                         Event::Data(left) => left,
                         Event::NeedMore => 0,
                         Event::Done(trailers) => {
-                            self.trailers = trailers;
+                            self.trailers = (!trailers.is_empty()).then(|| Box::new(trailers));
                             return Ok(0);
                         }
                         Event::Failed(error) => return Err(self.fail(error)),

@@ -4,8 +4,9 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::{Parts, Request};
 use http::{Extensions, Method, StatusCode, Uri, Version};
 use httparse::Status;
 use segue_core::unwind::contain;
@@ -13,6 +14,9 @@ use segue_core::unwind::contain;
 use crate::config::Config;
 use crate::message::authority::is_authority;
 use crate::message::body_error::BodyError;
+use crate::message::framing::{Fields, Framing, Reject, bad};
+use crate::message::names::Names;
+use crate::wire::facts::Connection;
 
 /// Header lines parsed on the stack; a request with more takes a second pass. An idle connection
 /// keeps the stack that its requests have touched: with as many as this, that is one page.
@@ -22,61 +26,38 @@ const MAX_TARGET: usize = u16::MAX as usize - 1;
 
 /// The most room of a header map that is kept, with its head, for the next request.
 const MAX_SPARE: usize = 192;
+/// The size of a new store for the bytes of heads. A value that a program keeps holds its store.
+const STORE: usize = 1 << 10;
 
 thread_local! {
     /// A head that no connection of this thread uses, for whichever parses next.
     static SPARE: Cell<Option<Box<Head>>> = const { Cell::new(None) };
 }
 
-/// A request that is answered with an error and not handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reject {
-    pub(crate) status: StatusCode,
-    pub(crate) reason: &'static str,
-}
-
-impl Reject {
-    pub(crate) const fn new(status: StatusCode, reason: &'static str) -> Reject {
-        Reject { status, reason }
-    }
-}
-
-const fn bad(reason: &'static str) -> Reject {
-    Reject::new(StatusCode::BAD_REQUEST, reason)
-}
-
 pub(crate) const HEAD_TOO_LARGE: Reject =
     Reject::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too long");
 const TOO_MANY_HEADERS: Reject =
     Reject::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
+const FRAGMENT: &str = "the request's target has a fragment";
 const TARGET_TOO_LONG: Reject = Reject::new(StatusCode::URI_TOO_LONG, "the request's target is too long");
-
-/// How long the body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    Length(u64),
-    Chunked,
-    /// To the end of the connection: of a response alone.
-    UntilClose,
-}
 
 /// A parsed head. A connection has one from the parsing to the handler's end, and none while idle:
 /// not in its frames either, which would reach one more page of its stack.
+///
+/// Its memory is used again from request to request: the header map, the map of extensions, and the
+/// store of the bytes that target and values share.
 pub(crate) struct Head {
     /// Bytes of input, including the empty line.
     pub(crate) size: usize,
-    pub(crate) method: Method,
-    pub(crate) uri: Uri,
-    pub(crate) version: Version,
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
     /// How many header lines it has: the next head of this thread most likely has as many.
     pub(crate) lines: usize,
-    /// Its memory is used again from request to request.
-    pub(crate) headers: HeaderMap,
-    /// Those of the request that the handler gets; its memory, too, is used again.
-    pub(crate) extensions: Extensions,
+    /// The request but for its body; `None` while a handler has the request.
+    parts: Option<Parts>,
+    /// Behind the bytes of the last head, which are used again when nobody has a part of them.
+    store: BytesMut,
 }
 
 impl Head {
@@ -89,29 +70,64 @@ impl Head {
     fn new() -> Self {
         Self {
             size: 0,
-            method: Method::GET,
-            uri: Uri::default(),
-            version: Version::HTTP_11,
             framing: Framing::Length(0),
             keep_alive: false,
             expects_continue: false,
             lines: 0,
-            headers: HeaderMap::new(),
-            extensions: Extensions::new(),
+            parts: Some(Request::new(()).into_parts().0),
+            store: BytesMut::new(),
         }
+    }
+
+    /// The request, while no handler has it.
+    pub(crate) fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("the handler has given the request back")
+    }
+
+    pub(crate) fn parts_mut(&mut self) -> &mut Parts {
+        self.parts.as_mut().expect("the handler has given the request back")
+    }
+
+    /// Makes the request, with facts of its connection. Its parts are to come back.
+    pub(crate) fn request<B>(&mut self, connection: Connection, body: B) -> Request<B> {
+        let mut parts = self.parts.take().expect("no other handler has the request");
+        match parts.extensions.get_mut() {
+            Some(facts) => *facts = connection,
+            None => drop(parts.extensions.insert(connection)),
+        }
+        Request::from_parts(parts, body)
+    }
+
+    /// Takes the parts of the request back from the handler.
+    pub(crate) fn give_back(&mut self, parts: Parts) {
+        self.parts = Some(parts);
     }
 
     /// Leaves the head to the next request of this thread, if not too large.
     pub(crate) fn leave(mut self: Box<Self>) {
-        self.headers.clear();
+        let Some(parts) = &mut self.parts else { return };
+        parts.headers.clear();
+        parts.uri = Uri::default();
         // The values of handlers are foreign code.
-        if contain(|| self.extensions.clear()).is_none() {
+        if contain(|| forget(&mut parts.extensions)).is_none() {
             return;
         }
-        if self.headers.capacity() <= MAX_SPARE {
+        if parts.headers.capacity() <= MAX_SPARE {
             // One is enough: a head is taken for one request at a time, unless a handler waits.
             let _ = SPARE.try_with(|spare| spare.set(Some(self)));
         }
+    }
+}
+
+/// Forgets the facts of a connection, and keeps their place in the map; and all that a handler has
+/// put beside them.
+fn forget(extensions: &mut Extensions) {
+    if extensions.len() == 1
+        && let Some(facts) = extensions.get_mut::<Connection>()
+    {
+        *facts = Connection::default();
+    } else {
+        extensions.clear();
     }
 }
 
@@ -214,7 +230,9 @@ fn finish(
         Err(_) => return Err(bad("malformed request line")),
     };
     let input = &input[..size];
-    if has_bare_line_feed(input) {
+    let is_strict = ends_in_line_feeds(input, request);
+    debug_assert_eq!(is_strict, !has_bare_line_feed(input), "two ways to look at the same");
+    if !is_strict {
         return Err(bad("a line does not end in CR LF"));
     }
     // A complete request has all three.
@@ -223,122 +241,82 @@ fn finish(
     };
     head.size = size;
     head.lines = request.headers.len();
-    head.method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
-    head.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     // One copy, which the target and all values share.
-    let shared = Bytes::copy_from_slice(input);
+    if head.store.capacity() < size {
+        head.store.reserve(size.max(STORE));
+    }
+    head.store.extend_from_slice(input);
+    let shared = head.store.split().freeze();
     let share = |part: &[u8]| {
         let at = part.as_ptr().addr() - input.as_ptr().addr();
         shared.slice(at..at + part.len())
     };
-    head.uri = parse_target(&head.method, target, || share(target.as_bytes()))?;
+    let parts = head.parts_mut();
+    parts.method = Method::from_bytes(method.as_bytes()).map_err(|_| bad("malformed method"))?;
+    parts.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
+    parts.uri = parse_target(&parts.method, target, || share(target.as_bytes()))?;
+    let mut names = Names::take();
+    let fields = append_lines(&mut parts.headers, request.headers, &mut names, share);
+    names.leave();
+    decide(&fields?, head)?;
+    Ok(true)
+}
 
-    head.headers.try_reserve(request.headers.len()).map_err(|_| TOO_MANY_HEADERS)?;
+/// Puts header lines into the map, whose values share the bytes of the head.
+fn append_lines(
+    headers: &mut HeaderMap,
+    lines: &[httparse::Header<'_>],
+    names: &mut Names,
+    share: impl Fn(&[u8]) -> Bytes,
+) -> Result<Fields, Reject> {
+    headers.try_reserve(lines.len()).map_err(|_| TOO_MANY_HEADERS)?;
     let mut fields = Fields::default();
-    for line in request.headers.iter() {
-        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| bad("malformed header name"))?;
-        fields.note(&name, line.value)?;
+    for line in lines {
+        let (name, kind) = names.get(line.name.as_bytes()).map_err(|_| bad("malformed header name"))?;
+        fields.note(kind, line.value)?;
         let value = match line.value {
             // Its place is not within the head.
             [] => Ok(HeaderValue::from_static("")),
             value => HeaderValue::from_maybe_shared(share(value)),
         };
         let value = value.map_err(|_| bad("malformed header value"))?;
-        head.headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
+        headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
     }
-    fields.decide(head)?;
-    Ok(true)
+    Ok(fields)
 }
 
-/// The headers' statement about the connection and the body.
-#[derive(Default)]
-pub(crate) struct Fields {
-    hosts: usize,
-    pub(crate) length: Option<u64>,
-    /// There is a Transfer-Encoding, with so many codings on all its lines together.
-    pub(crate) is_coded: bool,
-    codings: usize,
-    /// The number of `chunked` among them, and whether the last one is `chunked`.
-    chunked: usize,
-    ends_chunked: bool,
-    pub(crate) close: bool,
-    pub(crate) keep_alive: bool,
-    expects_continue: bool,
-    expects_other: bool,
+/// The result for this head, with a known request line.
+fn decide(fields: &Fields, head: &mut Head) -> Result<(), Reject> {
+    let parts = head.parts_mut();
+    let newer = parts.version == Version::HTTP_11;
+    if newer && fields.hosts == 0 {
+        return Err(bad("the Host header is missing"));
+    }
+    if fields.is_coded {
+        fields.check_codings(newer)?;
+    }
+    if newer && fields.expects_other {
+        return Err(Reject::new(StatusCode::EXPECTATION_FAILED, "the only supported expectation is 100-continue"));
+    }
+    // An absolute target's authority replaces the Host header.
+    if let Some(authority) = parts.uri.authority() {
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("malformed target"))?;
+        parts.headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
+    }
+    head.framing = if fields.is_coded { Framing::Chunked } else { Framing::Length(fields.length.unwrap_or(0)) };
+    head.keep_alive = !fields.close && (newer || fields.keep_alive);
+    head.expects_continue = fields.expects_continue && newer;
+    Ok(())
 }
 
-impl Fields {
-    pub(crate) fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), Reject> {
-        if *name == header::HOST {
-            self.hosts += 1;
-            if self.hosts > 1 {
-                return Err(bad("more than one Host header"));
-            }
-            if !is_authority(value) {
-                return Err(bad("malformed Host header"));
-            }
-        } else if *name == header::CONTENT_LENGTH {
-            if self.length.is_some() {
-                return Err(bad("more than one Content-Length"));
-            }
-            self.length = Some(parse_length(value).ok_or(bad("malformed Content-Length"))?);
-        } else if *name == header::TRANSFER_ENCODING {
-            self.is_coded = true;
-            for coding in members(value) {
-                self.ends_chunked = coding.eq_ignore_ascii_case(b"chunked");
-                self.chunked += usize::from(self.ends_chunked);
-                self.codings += 1;
-            }
-        } else if *name == header::CONNECTION {
-            self.close |= has_token(value, b"close");
-            self.keep_alive |= has_token(value, b"keep-alive");
-        } else if *name == header::EXPECT {
-            for member in members(value) {
-                let known = member.eq_ignore_ascii_case(b"100-continue");
-                self.expects_continue |= known;
-                self.expects_other |= !known;
-            }
-        }
-        Ok(())
-    }
-
-    /// The result for this head, with a known request line.
-    fn decide(&self, head: &mut Head) -> Result<(), Reject> {
-        let newer = head.version == Version::HTTP_11;
-        if newer && self.hosts == 0 {
-            return Err(bad("the Host header is missing"));
-        }
-        if self.is_coded {
-            self.check_codings(newer)?;
-        }
-        if newer && self.expects_other {
-            return Err(Reject::new(StatusCode::EXPECTATION_FAILED, "the only supported expectation is 100-continue"));
-        }
-        // An absolute target's authority replaces the Host header.
-        if let Some(authority) = head.uri.authority() {
-            let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("malformed target"))?;
-            head.headers.try_insert(header::HOST, host).map_err(|_| TOO_MANY_HEADERS)?;
-        }
-        head.framing = if self.is_coded { Framing::Chunked } else { Framing::Length(self.length.unwrap_or(0)) };
-        head.keep_alive = !self.close && (newer || self.keep_alive);
-        head.expects_continue = self.expects_continue && newer;
-        Ok(())
-    }
-
-    /// Whether the end of a coded body can be found, and chunks are the only coding.
-    pub(crate) fn check_codings(&self, newer: bool) -> Result<(), Reject> {
-        if !newer {
-            Err(bad("Transfer-Encoding in an HTTP/1.0 message"))
-        } else if self.length.is_some() {
-            Err(bad("both Transfer-Encoding and Content-Length"))
-        } else if !self.ends_chunked || self.chunked > 1 {
-            Err(bad("chunked is not the last Transfer-Encoding, or stands twice"))
-        } else if self.codings > 1 {
-            Err(Reject::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked"))
-        } else {
-            Ok(())
-        }
-    }
+/// Whether each line of a head that the parser has taken ends in CR LF. The parser takes line feeds
+/// at the ends of lines alone: in front of a name, and at the end.
+fn ends_in_line_feeds(input: &[u8], request: &httparse::Request<'_, '_>) -> bool {
+    let is_strict = |line: &httparse::Header<'_>| {
+        let at = line.name.as_ptr().addr() - input.as_ptr().addr();
+        input[..at].ends_with(b"\r\n")
+    };
+    input.ends_with(b"\r\n\r\n") && request.headers.iter().all(is_strict)
 }
 
 /// The request target: a path, an absolute http URI, or `*` for OPTIONS.
@@ -356,13 +334,20 @@ fn parse_target(method: &Method, target: &str, share: impl FnOnce() -> Bytes) ->
     if target.len() > MAX_TARGET {
         return Err(TARGET_TOO_LONG);
     }
-    if target.contains('#') {
-        return Err(bad("the request's target has a fragment"));
-    }
-    let uri = Uri::from_maybe_shared(share()).map_err(|_| bad("malformed request target"))?;
+    let uri = Uri::from_maybe_shared(share()).map_err(|_| bad("malformed request target"));
     if target.starts_with('/') {
-        return Ok(uri);
+        let uri = uri?;
+        // A fragment is left out there.
+        return if uri.path_and_query().is_some_and(|kept| kept.as_str().len() == target.len()) {
+            Ok(uri)
+        } else {
+            Err(bad(FRAGMENT))
+        };
     }
+    if target.contains('#') {
+        return Err(bad(FRAGMENT));
+    }
+    let uri = uri?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     match uri.authority() {
         Some(authority) if known && is_authority(authority.as_str().as_bytes()) && !authority.host().is_empty() => {
@@ -370,27 +355,6 @@ fn parse_target(method: &Method, target: &str, share: impl FnOnce() -> Bytes) ->
         }
         _ => Err(bad("the request's target is neither a path nor an http URI")),
     }
-}
-
-/// Digits and nothing else.
-fn parse_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u64, |length, &byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        length.checked_mul(10)?.checked_add(digit)
-    })
-}
-
-/// Whether a comma-separated list has this token, in any case.
-pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
-    members(list).any(|member| member.eq_ignore_ascii_case(token))
-}
-
-/// The members of a comma-separated list; empty members do not count.
-fn members(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// Whether a line ends in LF without CR.

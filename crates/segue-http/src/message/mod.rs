@@ -11,10 +11,12 @@ pub(crate) mod encode;
 pub(crate) mod events;
 pub(crate) mod exchange;
 pub(crate) mod file_body;
+pub(crate) mod framing;
 pub(crate) mod head;
 pub(crate) mod idle;
 #[cfg(feature = "json")]
 pub(crate) mod json;
+mod names;
 pub(crate) mod refusal;
 pub(crate) mod response;
 mod trailers;

@@ -5,7 +5,7 @@ use std::io;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Version};
 
-use crate::message::head::has_token;
+use crate::message::framing::has_token;
 use crate::message::response::{IntoResponse, Payload, Request, Response};
 use crate::websocket::accept_key;
 use crate::websocket::options::Options;

@@ -23,7 +23,7 @@ use http::Extensions;
 /// # let _ = server;
 /// ```
 #[derive(Clone, Default)]
-pub struct Connection(Arc<Facts>);
+pub struct Connection(Option<Arc<Facts>>);
 
 #[derive(Clone, Default)]
 struct Facts {
@@ -54,7 +54,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.0.peer_addr
+        self.0.as_ref()?.peer_addr
     }
 
     /// The server's address that the client has reached.
@@ -65,7 +65,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.0.local_addr
+        self.0.as_ref()?.local_addr
     }
 
     /// Whether the bytes are secured, as by TLS.
@@ -75,7 +75,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn is_secure(&self) -> bool {
-        self.0.is_secure
+        self.0.as_ref().is_some_and(|facts| facts.is_secure)
     }
 
     /// A property of another type, that the transport has stated.
@@ -89,7 +89,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.properties.get()
+        self.0.as_ref()?.properties.get()
     }
 
     /// States the client's address.
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Facts)) -> Connection {
-        change(Arc::make_mut(&mut self.0));
+        change(Arc::make_mut(self.0.get_or_insert_default()));
         self
     }
 }
@@ -143,9 +143,9 @@ impl Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("peer_addr", &self.0.peer_addr)
-            .field("local_addr", &self.0.local_addr)
-            .field("is_secure", &self.0.is_secure)
+            .field("peer_addr", &self.peer_addr())
+            .field("local_addr", &self.local_addr())
+            .field("is_secure", &self.is_secure())
             .finish_non_exhaustive()
     }
 }
