@@ -24,7 +24,7 @@ pub(super) struct Responder<'c> {
 
 impl<'c> Responder<'c> {
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
-        self.line.wire().expect("a connection outside of its handler can wait")
+        self.line.wire_here()
     }
 
     /// Writes a response. Returns whether the connection can be used again.
@@ -37,24 +37,24 @@ impl<'c> Responder<'c> {
     ) -> io::Result<bool> {
         let status = response.status();
         let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED);
-        let given = response.headers().contains_key(header::CONTENT_LENGTH);
         let extent = match response.body().length() {
             _ if status == StatusCode::NO_CONTENT => Extent::Nothing,
             _ if status == StatusCode::RESET_CONTENT => Extent::Length(0),
             _ if status == StatusCode::NOT_MODIFIED => Extent::AsGiven,
-            Some(0) if is_head && given => Extent::AsGiven,
+            Some(0) if is_head && response.headers().contains_key(header::CONTENT_LENGTH) => Extent::AsGiven,
             Some(length) => Extent::Length(length),
             None if version == Version::HTTP_11 => Extent::Chunked,
             None => Extent::UntilClose,
         };
         let keep_alive = keep_alive && extent != Extent::UntilClose;
         let framed = Framed { extent, version, keep_alive, send_date: self.config.send_date };
-        {
+        let keep_alive = {
             let wire = &mut *self.wire();
-            encode::head(&mut wire.out, status, response.headers(), &framed);
+            let stays = encode::head(&mut wire.out, status, response.headers(), &framed);
             wire.body_at = wire.position();
             wire.ends_with_close = extent == Extent::UntilClose;
-        }
+            stays
+        };
         let (parts, payload) = response.into_parts();
         leave(parts.headers);
         if !parts.extensions.is_empty() {

@@ -153,7 +153,7 @@ impl<'c> Served<'c> {
     }
 
     fn wire(&self) -> RefMut<'c, Wire<dyn Transport>> {
-        self.line.wire().expect("a connection outside of its handler can wait")
+        self.line.wire_here()
     }
 
     fn responder(&self) -> Responder<'c> {
@@ -425,7 +425,6 @@ impl<'c> Served<'c> {
         }
         let keep_alive = keep_alive
             && !is_finishing()
-            && !says_close(response.headers())
             && !self.last
             && !self.place.is_some_and(Place::is_wanted)
             && (state.is_complete() || state.discard_arrived(&mut self.wire(), MAX_DISCARD))
@@ -651,10 +650,6 @@ fn has_end(bytes: &[u8]) -> bool {
         }
     }
     false
-}
-
-fn says_close(headers: &HeaderMap) -> bool {
-    says(headers, b"close")
 }
 
 /// Whether `Connection` has this token.

@@ -9,6 +9,7 @@ use segue_core::unwind::contain;
 
 use crate::message::date;
 use crate::message::exchange::Panicked;
+use crate::message::framing::has_token;
 use crate::message::trailers;
 use crate::wire::buffers::{MEDIUM, Wire};
 use crate::wire::line::Line;
@@ -37,7 +38,8 @@ pub(crate) struct Framed {
 }
 
 /// Appends a head. Headers that frame the message are the connection's and replace the handler's.
-pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, framed: &Framed) {
+/// Answers whether the connection stays: a handler ends it by `Connection: close`.
+pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, framed: &Framed) -> bool {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
     } else {
@@ -47,16 +49,17 @@ pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, f
         out.extend_from_slice(status.canonical_reason().unwrap_or("").as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    let mut has_date = false;
+    let (mut has_date, mut keep_alive) = (false, framed.keep_alive);
     for (name, value) in headers {
-        if *name == header::CONTENT_LENGTH {
-            if framed.extent != Extent::AsGiven {
+        match *name {
+            header::CONTENT_LENGTH if framed.extent != Extent::AsGiven => continue,
+            header::TRANSFER_ENCODING => continue,
+            header::CONNECTION => {
+                keep_alive &= !has_token(value.as_bytes(), b"close");
                 continue;
             }
-        } else if *name == header::TRANSFER_ENCODING || *name == header::CONNECTION {
-            continue;
-        } else if *name == header::DATE {
-            has_date = true;
+            header::DATE => has_date = true,
+            _ => {}
         }
         field(out, name, value);
     }
@@ -71,17 +74,16 @@ pub(crate) fn head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap, f
     }
     if framed.extent == Extent::Upgrade {
         out.extend_from_slice(b"connection: upgrade\r\n");
-    } else if !framed.keep_alive {
+    } else if !keep_alive {
         out.extend_from_slice(b"connection: close\r\n");
     } else if framed.version == Version::HTTP_10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
     }
     if framed.send_date && !has_date {
-        out.extend_from_slice(b"date: ");
         date::append(out);
-        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
+    keep_alive
 }
 
 /// Appends a line.

@@ -14,7 +14,7 @@ use segue_core::unwind::contain;
 use crate::config::Config;
 use crate::message::authority::is_authority;
 use crate::message::body_error::BodyError;
-use crate::message::framing::{Fields, Framing, Reject, bad};
+use crate::message::framing::{Fields, Framing, Kind, Reject, bad};
 use crate::message::names::Names;
 use crate::wire::facts::Connection;
 
@@ -272,15 +272,17 @@ fn append_lines(
     headers.try_reserve(lines.len()).map_err(|_| TOO_MANY_HEADERS)?;
     let mut fields = Fields::default();
     for line in lines {
-        let (name, kind) = names.get(line.name.as_bytes()).map_err(|_| bad("malformed header name"))?;
-        fields.note(kind, line.value)?;
+        let Ok(known) = names.get(line.name.as_bytes()) else { return Err(bad("malformed header name")) };
+        if known.kind != Kind::Other {
+            fields.note(known.kind, line.value)?;
+        }
         let value = match line.value {
             // Its place is not within the head.
             [] => Ok(HeaderValue::from_static("")),
             value => HeaderValue::from_maybe_shared(share(value)),
         };
-        let value = value.map_err(|_| bad("malformed header value"))?;
-        headers.try_append(name, value).map_err(|_| TOO_MANY_HEADERS)?;
+        let Ok(value) = value else { return Err(bad("malformed header value")) };
+        headers.try_append(&known.name, value).map_err(|_| TOO_MANY_HEADERS)?;
     }
     Ok(fields)
 }

@@ -5,34 +5,38 @@
 //! four words and a copy. Another one is made lower-case, is searched among the standard names, and
 //! takes an allocation if it is none of these.
 //!
-//! The store has a fixed number of places, and a name displaces the one that had its place. So a
+//! The store has a fixed number of places; where both of a name are taken, the name displaces one. So a
 //! client that makes up names costs others a little time, and no memory. Names are not secret: a
 //! client that measures whether a name was met learns nothing of values.
 
 use std::cell::Cell;
 
 use http::HeaderName;
-use http::header::InvalidHeaderName;
+use http::header::{self, InvalidHeaderName};
 
 use crate::message::framing::Kind;
 
-/// How many names a thread keeps, as a power of two: some ten KiB.
+/// How many places there are, as a power of two. Their names take some ten KiB of a thread.
 const BITS: u32 = 7;
 const WORDS: usize = 4;
 /// The longest name that is kept.
 const LONGEST: usize = WORDS * size_of::<u64>();
 
 thread_local! {
-    static NAMES: Cell<Option<Names>> = const { Cell::new(None) };
+    static NAMES: Cell<Option<Box<Names>>> = const { Cell::new(None) };
 }
 
 /// The names of a thread.
-pub(super) struct Names(Box<[Option<Known>]>);
+pub(super) struct Names {
+    places: Box<[Known]>,
+    /// The last one that is too long to be kept.
+    long: Known,
+}
 
-struct Known {
+pub(super) struct Known {
     written: Written,
-    name: HeaderName,
-    kind: Kind,
+    pub(super) name: HeaderName,
+    pub(super) kind: Kind,
 }
 
 /// A name as it was written, upper case and lower case distinguished.
@@ -44,6 +48,9 @@ struct Written {
 }
 
 impl Written {
+    /// That of no name.
+    const NONE: Written = Written { length: 0, words: [0; WORDS] };
+
     /// `None` for a name that is too long to be kept.
     fn of(name: &[u8]) -> Option<Written> {
         let length = name.len();
@@ -69,47 +76,60 @@ impl Written {
         Some(Written { length, words })
     }
 
-    fn place(&self) -> usize {
+    /// The two places that the name may have: with one each, two names of one client would
+    /// displace each other time and again.
+    fn places(&self) -> [usize; 2] {
         let [a, b, c, d] = self.words;
         let mixed = a ^ b.rotate_left(23) ^ c.rotate_left(41) ^ d.rotate_left(11) ^ self.length as u64;
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS)) as usize
+        let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        [mixed >> (u64::BITS - BITS), (mixed >> (u64::BITS - 2 * BITS)) % (1 << BITS)].map(|at| at as usize)
     }
 }
 
 impl Names {
     /// Those of the calling thread, until they are [left](Self::leave).
-    pub(super) fn take() -> Names {
+    pub(super) fn take() -> Box<Names> {
         let kept = NAMES.try_with(Cell::take).ok().flatten();
-        kept.unwrap_or_else(|| Names((0..1 << BITS).map(|_| None).collect()))
+        kept.unwrap_or_else(|| {
+            let none = || Known { written: Written::NONE, name: header::HOST, kind: Kind::Host };
+            Box::new(Names { places: (0..1 << BITS).map(|_| none()).collect(), long: none() })
+        })
     }
 
     /// Leaves the names to the next head of this thread.
-    pub(super) fn leave(self) {
+    pub(super) fn leave(self: Box<Self>) {
         // Without an effect while the thread ends.
         let _ = NAMES.try_with(|names| names.set(Some(self)));
     }
 
-    /// The header name that is written in this way, and its kind.
-    pub(super) fn get(&mut self, name: &[u8]) -> Result<(HeaderName, Kind), InvalidHeaderName> {
-        let Some(written) = Written::of(name) else { return named(name) };
-        let place = &mut self.0[written.place()];
-        match place {
-            Some(known) if known.written == written => Ok((known.name.clone(), known.kind)),
-            _ => {
-                let (name, kind) = named(name)?;
-                *place = Some(Known { written, name: name.clone(), kind });
-                Ok((name, kind))
+    /// The header name that is written in this way.
+    pub(super) fn get(&mut self, name: &[u8]) -> Result<&Known, InvalidHeaderName> {
+        let Some(written) = Written::of(name) else {
+            self.long = Known::new(Written::NONE, name)?;
+            return Ok(&self.long);
+        };
+        let [first, second] = written.places();
+        for at in [first, second] {
+            if self.places[at].written == written {
+                return Ok(&self.places[at]);
             }
         }
+        let known = Known::new(written, name)?;
+        let is_free = |at: usize| self.places[at].written == Written::NONE;
+        let at = if !is_free(first) && is_free(second) { second } else { first };
+        self.places[at] = known;
+        Ok(&self.places[at])
     }
 }
 
-#[cold]
-#[inline(never)]
-fn named(name: &[u8]) -> Result<(HeaderName, Kind), InvalidHeaderName> {
-    let name = HeaderName::from_bytes(name)?;
-    let kind = Kind::of(&name);
-    Ok((name, kind))
+impl Known {
+    #[cold]
+    #[inline(never)]
+    fn new(written: Written, name: &[u8]) -> Result<Known, InvalidHeaderName> {
+        let name = HeaderName::from_bytes(name)?;
+        let kind = Kind::of(&name);
+        Ok(Known { written, name, kind })
+    }
 }
 
 #[cfg(test)]
@@ -142,8 +162,8 @@ mod tests {
         for round in 0..2 {
             for number in 0..1_000 {
                 let written = format!("X-Name-{number}");
-                let (name, _) = names.get(written.as_bytes()).expect("a name");
-                assert_eq!(name, HeaderName::from_bytes(written.as_bytes()).expect("a name"), "round {round}");
+                let known = names.get(written.as_bytes()).expect("a name");
+                assert_eq!(known.name, HeaderName::from_bytes(written.as_bytes()).expect("a name"), "round {round}");
             }
         }
         assert!(names.get(b"").is_err());

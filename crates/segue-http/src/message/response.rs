@@ -334,28 +334,46 @@ pub trait IntoResponse {
 const MAX_SPARE: usize = 24;
 
 thread_local! {
-    /// The map of the last response, for the next one.
+    /// The map of the last response, for the next one: with the type of its content, if that was
+    /// all that there was, and the type is one of those below.
     static SPARE: Cell<Option<HeaderMap>> = const { Cell::new(None) };
 }
 
 /// Leaves the memory of a response's headers to the next response of this thread.
 pub(crate) fn leave(mut headers: HeaderMap) {
-    headers.clear();
     if (1..=MAX_SPARE).contains(&headers.capacity()) {
+        let is_ours = |value: &HeaderValue| is_same(value, &TEXT) || is_same(value, &BINARY);
+        match headers.iter().next() {
+            // A value of the handler's own may hold much memory, or a lock.
+            Some((&header::CONTENT_TYPE, value)) if headers.len() == 1 && is_ours(value) => {}
+            _ => headers.clear(),
+        }
         let _ = SPARE.try_with(|spare| spare.set(Some(headers)));
     }
+}
+
+/// A map with this type of content alone.
+fn typed(content_type: &HeaderValue) -> HeaderMap {
+    let mut headers = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| HeaderMap::with_capacity(1));
+    match headers.values_mut().next() {
+        // The responses of a server are often of one type.
+        Some(kept) if is_same(kept, content_type) => {}
+        Some(kept) => *kept = content_type.clone(),
+        None => drop(headers.insert(header::CONTENT_TYPE, content_type.clone())),
+    }
+    headers
+}
+
+/// Whether both are one text in memory.
+fn is_same(one: &HeaderValue, other: &HeaderValue) -> bool {
+    std::ptr::eq(one.as_bytes(), other.as_bytes()) && !one.is_sensitive()
 }
 
 pub(super) fn plain(status: StatusCode, content_type: Option<&HeaderValue>, payload: Payload) -> Response {
     let mut response = http::Response::new(payload);
     *response.status_mut() = status;
     if let Some(content_type) = content_type {
-        let headers = response.headers_mut();
-        match SPARE.try_with(Cell::take).ok().flatten() {
-            Some(spare) => *headers = spare,
-            None => headers.reserve(1),
-        }
-        headers.insert(header::CONTENT_TYPE, content_type.clone());
+        *response.headers_mut() = typed(content_type);
     }
     response
 }

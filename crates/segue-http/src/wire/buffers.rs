@@ -441,30 +441,47 @@ impl Wire<dyn Transport> {
 
     /// Sends both. Returns the length of the last write, which the pace has not counted.
     fn send_pair(&mut self, first: &[u8], second: &[u8], pace: &mut Pace) -> io::Result<usize> {
-        let mut slices = [IoSlice::new(first), IoSlice::new(second)];
         // One slice is sent by a simpler call.
-        let mut left = match (first, second) {
-            (_, []) => &mut slices[..1],
-            ([], _) => &mut slices[1..],
-            _ => &mut slices[..],
-        };
+        match (first, second) {
+            (one, []) | ([], one) => self.send_one(one, pace),
+            _ => self.send_both(first, second, pace),
+        }
+    }
+
+    fn send_one(&mut self, mut left: &[u8], pace: &mut Pace) -> io::Result<usize> {
         loop {
             self.limit_write(pace)?;
-            let count = match left {
-                [one] => retry(|| self.transport.write(one))?,
-                _ => retry(|| self.transport.write_vectored(left))?,
-            };
+            let count = retry(|| self.transport.write(left))?;
+            self.sent += count as u64;
+            match left.get(count..) {
+                // A stream of TLS may have encrypted the bytes, and not sent them.
+                None | Some([]) => return self.transport.flush().map(|()| count),
+                Some(_) if count == 0 => return Err(io::ErrorKind::WriteZero.into()),
+                Some(rest) => left = rest,
+            }
+            self.took(pace, count);
+        }
+    }
+
+    #[inline(never)] // A response to a request alone needs none of this stack.
+    fn send_both(&mut self, first: &[u8], second: &[u8], pace: &mut Pace) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(first), IoSlice::new(second)];
+        let mut left = &mut slices[..];
+        while left.len() > 1 {
+            self.limit_write(pace)?;
+            let count = retry(|| self.transport.write_vectored(left))?;
             if count == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             self.sent += count as u64;
             IoSlice::advance_slices(&mut left, count);
             if left.is_empty() {
-                // A stream of TLS may have encrypted the bytes, and not sent them.
+                // As in `send_one`.
                 return self.transport.flush().map(|()| count);
             }
             self.took(pace, count);
         }
+        self.send_one(left.first().map_or(&[], |last| last), pace)
     }
 }
 

@@ -62,8 +62,21 @@ impl Line<dyn Transport> {
     /// The wire, for the fiber of the connection, when the flusher has left.
     ///
     /// An error if the caller can't wait for the flusher: in a panic.
+    #[inline]
     pub(crate) fn wire(&self) -> io::Result<RefMut<'_, Wire<dyn Transport>>> {
         self.wire.try_borrow_mut().or_else(|_| self.wire_after_flusher())
+    }
+
+    /// As [`wire`](Self::wire), for the connection outside of its handler, which can wait.
+    #[inline]
+    pub(crate) fn wire_here(&self) -> RefMut<'_, Wire<dyn Transport>> {
+        self.wire.try_borrow_mut().unwrap_or_else(|_| self.wire_after_flusher_here())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wire_after_flusher_here(&self) -> RefMut<'_, Wire<dyn Transport>> {
+        self.wire_after_flusher().expect("a connection outside of its handler can wait")
     }
 
     #[cold]
