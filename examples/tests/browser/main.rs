@@ -165,7 +165,7 @@ fn a_video_element_seeks_in_a_file_by_ranges() -> io::Result<()> {
         assert!(seen.is_ok(), "see above: {:?}", asked.lock().unwrap());
         io::Result::Ok(())
     })?;
-    let asked = asked.into_inner().unwrap();
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
     let begins = |range: &str| range.strip_prefix("bytes=")?.split('-').next()?.parse::<u32>().ok();
     let far = asked.iter().any(|(path, range, status)| {
         path == "/minute.wav" && *status == 206 && range.as_deref().and_then(begins) > Some(1_000_000)
