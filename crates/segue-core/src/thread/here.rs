@@ -9,7 +9,6 @@ use crate::chain::deferred_wakers;
 use crate::contract::current::{current, set_current, with_running};
 use crate::contract::fiber::Fiber;
 use crate::primitives::at_end::at_end;
-use crate::primitives::marks::Crossing;
 use crate::primitives::waits_for::WaitsFor;
 use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
@@ -153,12 +152,12 @@ pub fn yield_now() -> Result<(), Cancelled> {
 #[inline(always)]
 pub(crate) fn give_up_turn(fiber: &Fiber) {
     deferred_wakers::let_go();
-    fiber.marks.call_carrier(Crossing::Leaves);
-    // SAFETY: the fiber is the calling one, and may be suspended.
-    if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
-        // SAFETY: the switch is made at once.
-        unsafe { switch.make() };
-    }
-    fiber.marks.call_carrier(Crossing::Returns);
+    fiber.marks.suspended(|| {
+        // SAFETY: the fiber is the calling one, and may be suspended.
+        if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
+            // SAFETY: the switch is made at once.
+            unsafe { switch.make() };
+        }
+    });
     fiber.refill();
 }

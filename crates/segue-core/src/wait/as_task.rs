@@ -8,7 +8,6 @@ use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
-use crate::primitives::marks::Crossing;
 use crate::primitives::waits_for::WaitsFor;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::executor::{AsTask, Executor};
@@ -93,13 +92,14 @@ fn pend(fiber: &Fiber, executor: &dyn Executor) -> Result<(), Cancelled> {
     if fiber.is_cancelled() {
         return Err(fiber.cancelled());
     }
-    fiber.marks.call_carrier(Crossing::Leaves);
-    // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has said.
-    if let Some(switch) = unsafe { executor.pend(fiber) } {
-        // SAFETY: at once.
-        unsafe { switch.make() };
-    }
-    fiber.marks.call_carrier(Crossing::Returns);
+    fiber.marks.suspended(|| {
+        // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has
+        // said.
+        if let Some(switch) = unsafe { executor.pend(fiber) } {
+            // SAFETY: at once.
+            unsafe { switch.make() };
+        }
+    });
     fiber.refill();
     Ok(())
 }

@@ -11,13 +11,12 @@
 //!
 //! # Which turns are recorded
 //!
-//! All of them, if a turn of the worker takes three microseconds or more on average. If turns are
-//! shorter, then one in so many that these take three microseconds together: recording a turn costs
-//! some sixty nanoseconds, so that is about a fiftieth. Such a turn is recorded whole, from its
-//! beginning to its end, and [`Event::Unrecorded`] says how many are missing before that. Turns
-//! that fibers pass to each other without the worker's loop are recorded once in a look-around, at
-//! least every 250 microseconds or so. Parks and steals are recorded always. Of a turn that wakes
-//! and spawns many, the first 32 such events are recorded.
+//! All of them, if a turn of the worker takes five microseconds or more on average. If turns are
+//! shorter, then one in so many that these take five microseconds together: recording a turn costs
+//! two looks at a clock and some words, a fiftieth of that or less. Such a turn is recorded whole,
+//! from its beginning to its end, and [`Event::Unrecorded`] says how many are missing before that.
+//! Parks and steals are recorded always. Of a turn that wakes and spawns many, the first 32 such
+//! events are recorded.
 //!
 //! # Time
 //!

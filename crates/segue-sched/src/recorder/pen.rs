@@ -28,8 +28,13 @@ use std::time::Instant;
 /// How many events inside of a turn are recorded.
 const ROOM: u8 = 32;
 
-/// A worker knows its pace, the number of turns in 20 microseconds. So many of these take three.
-const PART: u32 = 7;
+/// A worker knows its pace, the number of turns in 20 microseconds. One of so many takes five.
+const PART: u32 = 4;
+
+/// The largest pace that a worker knows: turns may be much shorter. Then one in so many is
+/// recorded.
+const FASTEST: u32 = 512;
+const OF_FASTEST: u32 = 1024;
 
 /// Up to this pace events inside of a turn have a time of their own.
 const SLOW: u32 = 2;
@@ -219,7 +224,7 @@ impl Pen {
 
     pub(crate) fn unparked(&self) {
         self.between(Word::new(Kind::Unpark, 0));
-        self.record_next();
+        self.record_within(1);
     }
 
     #[cold]
@@ -231,16 +236,19 @@ impl Pen {
         }
     }
 
-    /// So many turns take 20 microseconds, by the last look-around; and the next one is recorded.
+    /// So many turns take 20 microseconds, by the last look-around.
     pub(crate) fn paced(&self, pace: u32) {
-        self.every.set(pace.div_ceil(PART));
+        let every = if pace < FASTEST { pace.div_ceil(PART) } else { OF_FASTEST };
+        self.every.set(every);
         self.slow.set(pace <= SLOW);
-        self.record_next();
+        self.record_within(every);
     }
 
-    fn record_next(&self) {
-        if self.ink.get().is_some() {
-            self.skip.set(1);
+    /// One of the next turns, so many, is recorded.
+    fn record_within(&self, turns: u32) {
+        // Of a pen without a ring that is not to be: its count wraps, or is far away.
+        if self.ink.get().is_some() && self.skip.get() > turns {
+            self.skip.set(turns);
         }
     }
 }

@@ -80,6 +80,7 @@ fn the_turns_that_are_missing_are_counted() {
         _ => 0,
     };
     let counted: u64 = track.entries.iter().map(|entry| count(&entry.event)).sum();
-    // Turns of the loop in which it finds nothing to run, and those after the last recorded one.
-    assert!((TURNS - 1_000..TURNS + 1_000).contains(&counted), "{counted}");
+    // Turns of the loop in which it finds nothing to run, and those after the last recorded one,
+    // which are at most 1,024.
+    assert!((TURNS - 1_100..TURNS + 1_100).contains(&counted), "{counted}");
 }
