@@ -14,11 +14,14 @@
 //! chance: so of those that are ready each has the same chance, wherever the others stand. (From a
 //! start that is drawn, once around, an arm behind ten idle ones would have their chances, too.)
 //! The order is drawn as far as the look gets, and only among the arms that may be ready: most idle
-//! ones say so without a lock ([`Parts`]), so a look passes them by. Arms of a choice that is an
-//! arm itself are drawn among the others, if they are [few](Parts::MOST): so `a.or(b).or(c)` is
-//! fair to all three. A choice of more counts as one arm, and draws among its own: the parts of a
-//! source are the bits of a byte. A *biased* choice goes through its arms from the first to the
-//! last, and counts as one.
+//! ones say so without a lock ([`Parts`]), so a look passes them by. Where there are [many
+//! arms](Parts::MOST), to ask all of them is most of the work; so a look begins with a *guess*, an
+//! arm that is drawn among all, idle or not. A guess that hits is one of those that are ready, each
+//! with the same chance; after one that fails nothing is known of the others, so the draw among
+//! those is as fair. Arms of a choice that is an arm itself are drawn among the others, if they are
+//! [few](Parts::MOST): so `a.or(b).or(c)` is fair to all three. A choice of more counts as one arm,
+//! and draws among its own: the parts of a source are the bits of a byte. A *biased* choice goes
+//! through its arms from the first to the last, and counts as one.
 //!
 //! **Slots** are made once a look was in vain, so a choice that finds something ready has made
 //! none.
@@ -169,6 +172,42 @@ impl<L: Arms> AnyOf<L> {
         row
     }
 
+    /// The number of all parts.
+    #[inline]
+    fn count_parts(&self) -> usize {
+        (0..self.list.count()).map(|index| self.list.part_count_of(index)).sum()
+    }
+
+    /// The index of the arm that has this part of all, and the part's number there.
+    #[inline]
+    fn part_at(&self, mut part: usize) -> (usize, usize) {
+        for index in 0..self.list.count() {
+            let parts = self.list.part_count_of(index);
+            if part < parts {
+                return (index, part);
+            }
+            part -= parts;
+        }
+        unreachable!("a part has a number below the count");
+    }
+
+    /// Looks at one of many parts, which is drawn among all; then at the others that may be ready.
+    #[inline]
+    fn attempt_among(&mut self, count: usize) -> Option<L::Output> {
+        let guess = draw(count);
+        let (index, part) = self.part_at(guess);
+        let output = self.list.attempt_part_at(index, part);
+        if output.is_some() {
+            return output;
+        }
+        let mut row = self.row();
+        if row.count > Row::MOST {
+            return self.attempt_many((index, part));
+        }
+        row.ready &= !1_u64.wrapping_shl(guess as u32);
+        self.attempt_drawn(row)
+    }
+
     /// Looks at those of two arms that may be ready.
     #[inline]
     fn attempt_two(&mut self, ready: u64) -> Option<L::Output> {
@@ -219,14 +258,15 @@ impl<L: Arms> AnyOf<L> {
         self.list.attempt_part_at(index, part)
     }
 
-    /// The same for any number of parts.
+    /// The same for any number of parts, but for the one that was tried.
     #[cold]
     #[inline(never)]
-    fn attempt_many(&mut self) -> Option<L::Output> {
+    fn attempt_many(&mut self, tried: (usize, usize)) -> Option<L::Output> {
         let mut places = Vec::new();
         for index in 0..self.list.count() {
             let parts = self.list.parts_of(index);
-            places.extend((0..parts.count()).filter(|part| parts.may_be_ready(*part)).map(|part| (index, part)));
+            let ready = (0..parts.count()).filter(|part| parts.may_be_ready(*part)).map(|part| (index, part));
+            places.extend(ready.filter(|place| *place != tried));
         }
         let mut series = Series::new();
         while !places.is_empty() {
@@ -301,13 +341,13 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
         if self.biased {
             return self.list.attempt_in_order();
         }
-        let row = self.row();
-        if row.count > Row::MOST {
-            self.attempt_many()
-        } else if row.count == 2 && self.list.count() == 2 {
-            self.attempt_two(row.ready)
+        let count = self.count_parts();
+        if count > Parts::MOST {
+            self.attempt_among(count)
+        } else if count == 2 && self.list.count() == 2 {
+            self.attempt_two(self.row().ready)
         } else {
-            self.attempt_drawn(row)
+            self.attempt_drawn(self.row())
         }
     }
 
@@ -318,13 +358,22 @@ unsafe impl<L: Arms> Source for AnyOf<L> {
     }
 
     #[inline]
+    fn part_count(&self) -> usize {
+        match self.count_parts() {
+            // Of one that has no arms there is one part, too.
+            count @ 1..=Parts::MOST if !self.biased => count,
+            _ => 1,
+        }
+    }
+
+    #[inline]
     fn attempt_part(&mut self, part: usize) -> Option<Self::Output> {
         // The list comes first: the parts of a long one are not counted again and again.
-        if self.biased || self.list.count() > Parts::MOST {
+        if self.biased || self.list.count() > Parts::MOST || self.count_parts() > Parts::MOST {
             return self.attempt();
         }
-        let row = self.row();
-        if row.count > Parts::MOST { self.attempt() } else { self.attempt_bit(row, part) }
+        let (index, part) = self.part_at(part);
+        self.list.attempt_part_at(index, part)
     }
 
     unsafe fn prepare(&mut self, slot: &mut Self::Slot) {

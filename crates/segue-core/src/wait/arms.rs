@@ -86,6 +86,9 @@ pub unsafe trait Arms {
     /// [`Source::parts`] of this arm.
     fn parts_of(&self, index: usize) -> Parts;
 
+    /// [`Source::part_count`] of this arm.
+    fn part_count_of(&self, index: usize) -> usize;
+
     /// [`Source::attempt_part`] of this arm.
     fn attempt_part_at(&mut self, index: usize, part: usize) -> Option<Self::Output>;
 
@@ -152,6 +155,11 @@ macro_rules! steps {
         #[inline]
         fn parts_of(&$self, index: usize) -> Parts {
             steps!(index: $($index => $self $($place)+.parts();)+)
+        }
+
+        #[inline]
+        fn part_count_of(&$self, index: usize) -> usize {
+            steps!(index: $($index => $self $($place)+.part_count();)+)
         }
 
         fn attempt_part_at(&mut $self, index: usize, part: usize) -> Option<Self::Output> {

@@ -53,6 +53,11 @@ unsafe impl<S: Source> Source for Option<S> {
     }
 
     #[inline]
+    fn part_count(&self) -> usize {
+        self.as_ref().map_or(Parts::NONE.count(), S::part_count)
+    }
+
+    #[inline]
     fn attempt_part(&mut self, part: usize) -> Option<S::Output> {
         self.as_mut()?.attempt_part(part)
     }

@@ -95,6 +95,11 @@ macro_rules! steps_of {
         }
 
         #[inline]
+        fn part_count(&$self) -> usize {
+            $inner.part_count()
+        }
+
+        #[inline]
         fn attempt_part(&mut $self, part: usize) -> Option<Self::Output> {
             $inner.attempt_part(part).and_then($then)
         }

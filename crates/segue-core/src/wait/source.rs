@@ -134,13 +134,21 @@ pub unsafe trait Source {
     fn attempt(&mut self) -> Option<Self::Output>;
 
     /// The parts for looks: a choice around this source draws among those parts of all its arms
-    /// that may be ready, and looks at no others. The number of parts is the same throughout a
+    /// that may be ready, and looks at no others; but for one of more than 8, idle or not, at which
+    /// the choice looks first. The number of parts is the same throughout a
     /// look. A wait goes on for ever if a part that is ready is not among those.
     ///
     /// By default one part, which may be ready.
     #[inline]
     fn parts(&self) -> Parts {
         Parts::one(true)
+    }
+
+    /// The number of [parts](Source::parts), for which nothing need be asked whether it may be
+    /// ready.
+    #[inline]
+    fn part_count(&self) -> usize {
+        self.parts().count()
     }
 
     /// As [`attempt`](Source::attempt), of one of its parts alone. A look in parts goes through all

@@ -276,6 +276,11 @@ where
         Parts::one(if chain::top().is_null() { self.operation.may_be_ready() } else { self.ask_behind() })
     }
 
+    #[inline]
+    fn part_count(&self) -> usize {
+        1
+    }
+
     /// In one hold of the lock.
     #[inline(always)] // As a function of its own it takes 3 ns more of a message.
     unsafe fn start(
