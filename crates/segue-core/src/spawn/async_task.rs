@@ -11,8 +11,9 @@
 //! task differs from a fiber's task only in that its job may come back: a poll that yields nothing
 //! leaves the same job to the waker.
 //!
-//! Wakers share a *ring*, which outlives the task: one word that tells a wake its action, and the
-//! address of the job's header.
+//! Wakers share a *ring* (`ring.rs`): one word that tells a wake its action, and the address of the
+//! job's header. The ring lies in the task's one allocation. Wakers may outlive the task, and the
+//! memory stays as long.
 //!
 //! # States of the ring
 //!
@@ -37,133 +38,47 @@
 //! while the poll is about to return. Such a wake meets POLLING, and then the poll does not find
 //! that; or IDLE, and then the wake queues the job itself. The poll touches nothing of the task
 //! after IDLE, since another thread may have ended the task by then.
-//!
-//! # Orderings
-//!
-//! | release | acquire | carries |
-//! | --- | --- | --- |
-//! | the poll's exchange to IDLE | the wake's exchange to QUEUED, and by the job the next poll | the future's state after the last poll |
-//! | the wake's exchange, also one that changes nothing | the exchange to POLLING of the next poll | the work before the wake |
 // The future is polled in place, in the allocation that its job and its handle share.
 #![allow(unsafe_code)]
 
 use crate::chain::deferred_wakers;
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
-use crate::chain::{self, Heritage, barrier};
+use crate::chain::{self, Heritage};
 use crate::contract::fiber::{Fiber, Spawn, Wake};
 use crate::contract::job::{Given, Job, JobHeader, Work};
-use crate::contract::slots::ContextHead;
-use crate::primitives::atomic::{AtomicU8, Ordering};
 use crate::primitives::payload::Panic;
-use crate::primitives::prefetch::prefetch_bytes;
-use crate::primitives::waits_for::WaitsFor;
 use crate::spawn::family::Family;
 use crate::spawn::join_error::Failed;
-use crate::spawn::task::{self, Head, Task};
+use crate::spawn::join_handle::JoinHandle;
+use crate::spawn::ring::Ring;
+use crate::spawn::spare;
+use crate::spawn::task::{self, Edges, Ended, Handle, Head};
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::membership;
 use crate::values::locals::{self, Locals};
 use crate::wait::stand_in::{StandIn, StandIns};
+use std::alloc::Layout;
+use std::cell::UnsafeCell;
 use std::marker::PhantomPinned;
-use std::mem;
+use std::mem::{self, ManuallyDrop, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-const QUEUED: u8 = 0;
-const POLLING: u8 = 1;
-const WOKEN: u8 = 2;
-const IDLE: u8 = 3;
-const OVER: u8 = 4;
-
-/// The bytes of a task that are fetched before its poll: most of a small one.
-const FETCHED: usize = 640;
-
-/// The part that wakers share.
-struct Ring {
-    state: AtomicU8,
-    header: NonNull<JobHeader>,
-    spawner: Arc<dyn Spawn + Send + Sync>,
-}
-
-// SAFETY: only the thread that has made the transition to QUEUED touches the header, one at a time.
-unsafe impl Send for Ring {}
-// SAFETY: as above.
-unsafe impl Sync for Ring {}
-
-impl Ring {
-    /// The job runs.
-    fn begin(&self) {
-        // An exchange, and not a store: this acquires the work before wakes that found QUEUED.
-        self.state.swap(POLLING, Ordering::Acquire);
-    }
-
-    /// The poll has yielded nothing: answers whether the task waits now; if not, the caller queues
-    /// the job.
-    #[must_use]
-    fn rest(&self) -> bool {
-        let rests = self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if !rests {
-            // An exchange, and not a store: the releases of wakes that found WOKEN since stay in
-            // the word, for `begin`.
-            self.state.swap(QUEUED, Ordering::Relaxed);
-        }
-        rests
-    }
-
-    /// # Safety
-    /// The caller has made the transition to QUEUED.
-    unsafe fn queue(&self) {
-        // SAFETY: by the states the task is there, has no other job, and nobody else touches the
-        // task; the header is the first field of its work.
-        let job = unsafe { Job::from_raw(self.header) };
-        // The next poll comes within a few turns, after perhaps a long wait.
-        prefetch_bytes(self.header.as_ptr(), FETCHED);
-        barrier(WaitsFor::new("the wake-up of a task"), || self.spawner.spawn(job));
-    }
-}
-
-impl std::task::Wake for Ring {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.state.load(Ordering::Relaxed);
-        loop {
-            let to = match state {
-                IDLE => QUEUED,
-                POLLING => WOKEN,
-                // The next poll must see the wake, so the earlier work is released all the same.
-                other => other,
-            };
-            match self.state.compare_exchange_weak(state, to, Ordering::AcqRel, Ordering::Relaxed) {
-                // SAFETY: this was the transition to QUEUED.
-                Ok(IDLE) => return unsafe { self.queue() },
-                Ok(_) => return,
-                Err(now) => state = now,
-            }
-        }
-    }
-}
-
-/// The future that an async task has in place of a closure.
-pub(crate) struct Polls<F> {
-    future: F,
-    spawner: Arc<dyn Spawn + Send + Sync>,
-    /// The settings of each poll's fiber.
-    given: Given,
-    /// Made by the first poll.
-    ring: Option<Arc<Ring>>,
+/// The part of an async task that its polls have: the future, in place of a closure.
+struct Polls<F> {
+    /// The settings of the fibers of later polls, if any were given.
+    given: Option<Box<Given>>,
     /// The fiber-local values between two polls.
     locals: *mut Locals,
     /// Whether the future was polled.
     began: bool,
     /// Stands for the task in the context of its spawn.
     member: Fiber,
+    future: F,
     /// Cancellers, and other members, reach the member while a poll has all of this for itself.
     _shared: PhantomPinned,
 }
@@ -187,44 +102,118 @@ impl<T> Ending<T> for T {
 }
 
 /// A task that is polled.
-#[repr(transparent)]
-pub(crate) struct AsyncTask<F, T>(Task<Polls<F>, T>);
+#[repr(C)] // The part that the handle knows comes first, and in it the job's header.
+struct AsyncTask<F, T> {
+    ended: Ended<T>,
+    ring: Ring,
+    /// Dropped at the end of the task.
+    polls: UnsafeCell<ManuallyDrop<Polls<F>>>,
+}
 
-impl<F: Future> Polls<F> {
+impl<F: Future<Output: Ending<T>>, T> AsyncTask<F, T> {
+    // The edge that drops a closure is that of a task which never began. Here `over` does that.
+    const EDGES: &'static Edges = &Edges { drop_closure: |_| (), fail: task::fail::<T>, free: free::<F, T> };
+
     /// # Safety
-    /// `context` stays until the task has finished, or is null.
-    pub(crate) unsafe fn new(
-        future: F,
-        spawner: Arc<dyn Spawn + Send + Sync>,
-        given: &Given,
-        context: *const ContextHead,
-    ) -> Self {
-        // SAFETY: as the caller promises.
-        let member = unsafe { ASYNC.header(context) };
-        Self {
-            future,
-            spawner,
-            given: given.clone(),
-            ring: None,
-            locals: ptr::null_mut(),
-            began: false,
-            member,
-            _shared: PhantomPinned,
+    /// There is memory for a task, made from the address of all of it.
+    unsafe fn ring(this: NonNull<Self>) -> NonNull<Ring> {
+        // SAFETY: a field of the task, as the caller promises.
+        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).ring) }
+    }
+}
+
+/// As `task::new`, for a future.
+///
+/// # Safety
+/// As for `task::new`.
+#[inline(always)] // As `place` of tasks.
+pub(crate) unsafe fn new<F, T>(
+    future: F,
+    given: Given,
+    spawner: Arc<dyn Spawn + Send + Sync>,
+    family: *const Family,
+    detached: *const Family,
+    locals: *mut Locals,
+) -> (Job, JoinHandle<T>)
+where
+    F: Future<Output: Ending<T>> + Send,
+    T: Send,
+{
+    let given = given.or_inherited();
+    // The size of the stack stays in the header.
+    let again = (given.name.is_some() || given.attributes.is_some()).then(|| Box::new(given.clone()));
+    // SAFETY: a task has a header, and so a size.
+    let task = unsafe { spare::allocate(Layout::new::<AsyncTask<F, T>>()) }.cast::<AsyncTask<F, T>>();
+    let place = task.as_ptr();
+    // Field by field, as a task of a closure.
+    // SAFETY: each field of the new allocation is written, once; the caller keeps the family alive,
+    // which keeps its context. The header is the first field of the task, which stays until job and
+    // handle are done.
+    unsafe {
+        let context = task::context_of(family);
+        let header = JobHeader::within::<AsyncTask<F, T>>(context, Family::id_of(detached), given, locals.cast());
+        Head::begin(task.cast(), header, AsyncTask::<F, T>::EDGES, family);
+        (&raw mut (*place).ended.result).write(UnsafeCell::new(None));
+        (&raw mut (*place).ring).write(Ring::new(task.cast(), free_memory::<F, T>, spawner));
+        let polls = (&raw mut (*place).polls).cast::<Polls<F>>();
+        (&raw mut (*polls).given).write(again);
+        (&raw mut (*polls).locals).write(ptr::null_mut());
+        (&raw mut (*polls).began).write(false);
+        (&raw mut (*polls).member).write(ASYNC.header(context));
+        (&raw mut (*polls).future).write(future);
+        let job = Job::from_raw(task.cast());
+        (job, JoinHandle::new(Handle::of(task.cast())))
+    }
+}
+
+/// Ends a task of which the polls have gone: drops the result, if that is there, and lets go of the
+/// memory.
+///
+/// # Safety
+/// As for `task::free`, of an `AsyncTask<F, T>`.
+unsafe fn free<F: Future<Output: Ending<T>>, T>(head: NonNull<Head>) {
+    struct LetGo(NonNull<Ring>);
+    impl Drop for LetGo {
+        fn drop(&mut self) {
+            // SAFETY: the task's half, which goes with this one end of the task.
+            unsafe { Ring::let_go(self.0) };
         }
     }
+    // SAFETY: the task is the caller's, with the one right to free it; the ring is in the
+    // task. Also if a drop panics the memory is let go of, as the last.
+    unsafe {
+        let _memory = LetGo(AsyncTask::<F, T>::ring(head.cast()));
+        head.cast::<Ended<T>>().drop_in_place();
+    }
+}
 
+/// Gives back the memory around a ring.
+///
+/// # Safety
+/// The ring is that of an `AsyncTask<F, T>`, made from the address of all of it, and nobody uses
+/// the memory any more.
+unsafe fn free_memory<F: Future<Output: Ending<T>>, T>(ring: NonNull<Ring>) {
+    // SAFETY: the memory was allocated by `new` for this type. Nothing is left there but the words
+    // of the ring.
+    unsafe {
+        let task = ring.byte_sub(offset_of!(AsyncTask<F, T>, ring));
+        ring.drop_in_place();
+        drop(spare::Memory::of(task.cast(), Layout::new::<AsyncTask<F, T>>()));
+    }
+}
+
+impl<F: Future> Polls<F> {
     /// Polls the future; `None` for a wait in a context that is not cancelled.
     ///
     /// # Safety
-    /// The future stays in place until its drop there. The family is the task's, or null.
-    unsafe fn poll<T>(&mut self, header: NonNull<JobHeader>, family: *const Family) -> Option<Result<T, Failed>>
+    /// The future stays in place until its drop there. Ring and family are the task's, or there is
+    /// no family. The caller is the job's side.
+    unsafe fn poll<T>(&mut self, ring: NonNull<Ring>, family: *const Family) -> Option<Result<T, Failed>>
     where
         F::Output: Ending<T>,
     {
-        let spawner = &self.spawner;
-        let make = || Ring { state: AtomicU8::new(QUEUED), header, spawner: Arc::clone(spawner) };
-        let ring = self.ring.get_or_insert_with(|| Arc::new(make()));
-        ring.begin();
+        // SAFETY: the job runs, for this poll.
+        unsafe { Ring::begin(ring) };
         if !self.locals.is_null() {
             // SAFETY: the last poll has taken the table out of its fiber, and this poll's fiber
             // begins.
@@ -234,7 +223,8 @@ impl<F: Future> Polls<F> {
             return Some(Err(Failed::Cancelled(cancelled)));
         }
         self.began = F::Output::BEGINS_AT_ONCE;
-        let waker = Waker::from(Arc::clone(ring));
+        // SAFETY: the job's side is a user until the end of the task, which comes after the poll.
+        let waker = unsafe { Ring::borrowed(ring) };
         // SAFETY: as the caller promises.
         let future = unsafe { Pin::new_unchecked(&mut self.future) };
         let poll = || __rust_begin_short_backtrace(|| future.poll(&mut Context::from_waker(&waker)));
@@ -252,9 +242,9 @@ impl<F: Future> Polls<F> {
         // The fiber of this poll ends, and the task is a member in its stead, from the first time
         // on: of the context of its spawn, for a poll anywhere.
         if self.member.host().is_null() {
-            // SAFETY: `ASYNC` is its scheduler; the ring is dropped after the member has left its
-            // context.
-            unsafe { self.member.set_host(Arc::as_ptr(ring).cast()) };
+            // SAFETY: `ASYNC` is its scheduler; the job's side is a user of the ring until the
+            // member has left its context.
+            unsafe { self.member.set_host(ring.as_ptr().cast()) };
             self.member.join_context();
         }
         membership::leave_contexts();
@@ -266,36 +256,35 @@ impl<F: Future> Polls<F> {
     }
 }
 
-// SAFETY: `repr(transparent)`, `repr(C)` of the task: the header comes first. The future and its
-// output are `Send` (see `task::new_async`).
+// SAFETY: `repr(C)` of the task, of its part for the handle and of the head: the header comes
+// first. The future and its output are `Send` (see `new`).
 unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
     #[inline(always)] // As that of a closure.
     unsafe fn run(this: NonNull<Self>) {
-        let task = this.cast::<Task<Polls<F>, T>>();
         // SAFETY: the job has the task to itself. The future is in the task's allocation until
         // `over` drops that.
-        let ended = unsafe {
-            let polls = (*task.as_ref().closure.get()).as_mut().expect("it has not ended");
-            let ended = polls.poll(this.cast(), task.cast::<Head>().as_ref().family());
-            if ended.is_none() {
-                let ring = Arc::clone(polls.ring.as_ref().expect("made by the poll"));
-                this.cast::<JobHeader>().as_ref().give(polls.given.clone());
-                // From IDLE on the task may be polled, and end, elsewhere.
-                if !ring.rest() {
-                    ring.queue();
+        unsafe {
+            let ring = Self::ring(this);
+            let polls = &mut **(*this.as_ptr()).polls.get();
+            match polls.poll(ring, this.cast::<Head>().as_ref().family()) {
+                // The poll has ended the task, and nobody else has the task.
+                Some(result) => over(this, result, true),
+                None => {
+                    if let Some(given) = &polls.given {
+                        this.cast::<JobHeader>().as_ref().give((**given).clone());
+                    }
+                    // From IDLE on the task may be polled, and end, elsewhere.
+                    if !Ring::rest(ring) {
+                        Ring::queue_again(ring);
+                    }
                 }
             }
-            ended
-        };
-        if let Some(result) = ended {
-            // SAFETY: the poll has ended the task, and nobody else has the task.
-            unsafe { over(task, result, true) };
         }
     }
 
     unsafe fn abandon(this: NonNull<Self>) {
         // SAFETY: the job has the task to itself, and is gone.
-        unsafe { over(this.cast::<Task<Polls<F>, T>>(), Err(Failed::Cancelled(Cancelled::new())), false) };
+        unsafe { over(this, Err(Failed::Cancelled(Cancelled::new())), false) };
     }
 }
 
@@ -304,23 +293,26 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
 ///
 /// # Safety
 /// Called once, by the side that has the task to itself.
-unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>, retires: bool) {
+unsafe fn over<F: Future<Output: Ending<T>>, T>(
+    task: NonNull<AsyncTask<F, T>>,
+    result: Result<T, Failed>,
+    retires: bool,
+) {
     let head = task.cast::<Head>();
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller promises. The job's side is a user of the ring until its `leave`; the
+    // polls are dropped once, in place, since the future is pinned.
     unsafe {
-        let closure = task.as_ref().closure.get();
-        let began = (*closure).as_ref().is_some_and(|polls| polls.began);
-        if let Some(polls) = &*closure {
-            if let Some(ring) = &polls.ring {
-                ring.state.store(OVER, Ordering::Relaxed);
-            }
-            polls.member.leave_context(std::ptr::null());
-        }
+        let ring = AsyncTask::ring(task);
+        let polls = (*task.as_ptr()).polls.get();
+        Ring::end(ring);
+        (**polls).member.leave_context(ptr::null());
+        let began = (**polls).began;
         // None if this is the fiber of a poll, which has them.
-        let kept = (*closure).as_ref().map_or(ptr::null_mut(), |polls| polls.locals);
+        let kept = (**polls).locals;
         let end = || {
-            // In place, since the future is pinned; foreign code.
-            let dropped = caught(|| *closure = None);
+            // Foreign code, as is the drop of the spawner.
+            let dropped = caught(|| ManuallyDrop::drop(&mut *polls));
+            let left = caught(|| Ring::leave(ring));
             match result {
                 Err(Failed::Cancelled(cancelled)) if !began => task::store_unstarted(head, dropped, cancelled),
                 result => {
@@ -333,6 +325,9 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                     }
                 }
             }
+            if let Err(payload) = left {
+                task::note_panic(head, payload);
+            }
             let note = |payload| task::note_panic(head, payload);
             if retires {
                 locals::end(note);
@@ -342,7 +337,7 @@ unsafe fn over<F, T>(task: NonNull<Task<Polls<F>, T>>, result: Result<T, Failed>
                 locals::discard(kept, note);
             }
             // A value that nobody takes is dropped inside of the context.
-            task::settle(head, task::free::<Polls<F>, T>)
+            task::settle(head, free::<F, T>)
         };
         let settled = if retires { here::retire_ended(end) } else { task::within_context(head, end) };
         settled.leave();
@@ -359,12 +354,8 @@ unsafe impl StandIn for Async {
     unsafe fn wake(fiber: NonNull<Fiber>, why: Wake) {
         debug_assert_eq!(why, Wake::Interrupt, "what stands for a task does not wait");
         // SAFETY: the caller holds the lock of the context, which the member has to leave before
-        // the ring is dropped; and the pointer is that of an `Arc`.
-        let ring = unsafe {
-            let ring = fiber.as_ref().host().cast::<Ring>();
-            Arc::increment_strong_count(ring);
-            Arc::from_raw(ring)
-        };
-        deferred_wakers::wake_after_interrupt(Waker::from(ring));
+        // the job's side ceases to be a user; and the pointer is that of the ring.
+        let waker = unsafe { Ring::waker(NonNull::new_unchecked(fiber.as_ref().host().cast_mut().cast())) };
+        deferred_wakers::wake_after_interrupt(waker);
     }
 }

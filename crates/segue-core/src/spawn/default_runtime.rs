@@ -10,7 +10,7 @@ use crate::contract::current;
 use crate::contract::fiber::{Fiber, Spawn};
 use crate::contract::job::{Given, Job};
 use crate::sim::preemption::preemption_point;
-use crate::spawn::async_task::Ending;
+use crate::spawn::async_task::{self, Ending};
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
 use crate::spawn::task;
@@ -190,7 +190,7 @@ impl<'a> Origin<'a> {
         let spawner = self.spawner;
         // SAFETY: as in `spawn`.
         let (job, handle) = unsafe {
-            task::new_async(
+            async_task::new(
                 future,
                 given,
                 spawner.share(),

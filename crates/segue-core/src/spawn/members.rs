@@ -7,7 +7,7 @@ use crate::cancel::token::CancelToken;
 use crate::contract::fiber::Spawn;
 use crate::contract::job::{Given, Job, JobHeader, Place, Work};
 use crate::contract::slots::FamilyId;
-use crate::spawn::async_task::Ending;
+use crate::spawn::async_task::{self, Ending};
 use crate::spawn::builder::OfThreads as Builder;
 use crate::spawn::family::Family;
 use crate::spawn::join_handle::JoinHandle;
@@ -86,7 +86,7 @@ impl Family {
         T: Send,
     {
         // SAFETY: as in `job_given`.
-        unsafe { task::new_async(future, given, spawner, self, self, locals) }
+        unsafe { async_task::new(future, given, spawner, self, self, locals) }
     }
 }
 

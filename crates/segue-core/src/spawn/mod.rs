@@ -14,6 +14,7 @@ pub(crate) mod members;
 pub(crate) mod overdue;
 pub(crate) mod panic_names;
 pub(crate) mod place;
+pub(crate) mod ring;
 pub(crate) mod scope;
 pub(crate) mod spare;
 pub(crate) mod task;

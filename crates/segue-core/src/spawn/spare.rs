@@ -32,6 +32,11 @@
 //! joined; and 27 of 123, and a third of the instructions, where a thousand are spawned before the
 //! first ends, as allocators keep few blocks of a size at hand. Which thread has allocated a block
 //! does not matter.
+//!
+//! Larger tasks, of futures above all, take as many bytes as they have. A worker keeps those that
+//! were freed on it for tasks of the same size, of one size at a time and up to [`KEPT_BYTES`]: a
+//! program that spawns such tasks often spawns many of a kind. A task of another size that ends
+//! takes the place of a kept one.
 #![allow(unsafe_code)] // A family is left by its address; blocks are raw memory.
 
 use crate::primitives::atomic::local;
@@ -49,6 +54,12 @@ const BLOCK: Layout = match Layout::from_size_align(192, 16) {
 /// How many blocks a thread keeps: as many as the fibers that a program spawns in a go.
 const KEPT: usize = 1024;
 
+/// How many bytes of larger tasks a thread keeps.
+const KEPT_BYTES: usize = 1 << 17;
+
+/// No larger task is kept.
+const LARGEST: usize = 2048;
+
 /// In the slot: nothing is kept, and nothing will be.
 const OFF: *const Family = ptr::without_provenance(1);
 
@@ -61,6 +72,9 @@ struct Block {
 }
 
 local!(static BLOCKS: Cell<*mut Block> = Cell::new(ptr::null_mut()));
+
+// Of larger tasks, all of one size; and that size.
+local!(static LARGE: Cell<(*mut Block, usize)> = Cell::new((ptr::null_mut(), 0)));
 
 /// Memory of this layout.
 ///
@@ -77,7 +91,16 @@ pub(crate) unsafe fn allocate(own: Layout) -> NonNull<u8> {
         }
         BLOCK
     } else {
-        own
+        if is_large(own)
+            && let (Some(block), size) = LARGE.with(|large| (NonNull::new(large.get().0), large.get().1))
+            && size == own.size()
+        {
+            // SAFETY: a kept block is one that nobody uses.
+            let next = unsafe { (*block.as_ptr()).next };
+            LARGE.with(|large| large.set((next, size)));
+            return block.cast();
+        }
+        layout_of(own)
     };
     // SAFETY: the layout has a size, by the contract, and a block has one.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
@@ -109,8 +132,8 @@ impl Drop for Memory {
 #[inline(always)]
 unsafe fn release(memory: NonNull<u8>, own: Layout) {
     if !fits(own) {
-        // SAFETY: allocated with this layout, by the contract.
-        return unsafe { dealloc(memory.as_ptr(), own) };
+        // SAFETY: as the caller promises.
+        return unsafe { release_large(memory, own) };
     }
     let next = BLOCKS.with(Cell::get);
     // SAFETY: a kept block is one that nobody uses.
@@ -123,6 +146,52 @@ unsafe fn release(memory: NonNull<u8>, own: Layout) {
     // SAFETY: nobody uses the block, which is large enough.
     unsafe { block.write(Block { next, number }) };
     BLOCKS.with(|blocks| blocks.set(block));
+}
+
+/// # Safety
+/// As for [`Memory::of`], with a layout that does not fit a block.
+#[inline]
+unsafe fn release_large(memory: NonNull<u8>, own: Layout) {
+    let (next, size) = LARGE.with(Cell::get);
+    // SAFETY: a kept block is one that nobody uses.
+    let number = 1 + unsafe { next.as_ref() }.map_or(0, |block| block.number);
+    if !is_large(own) || SPARE.with(Cell::get) == OFF {
+        // SAFETY: allocated with this layout, by the contract.
+        return unsafe { dealloc(memory.as_ptr(), layout_of(own)) };
+    }
+    let block = memory.as_ptr().cast::<Block>();
+    if next.is_null() || (size == own.size() && number * size <= KEPT_BYTES) {
+        // SAFETY: nobody uses the block, which is large enough.
+        unsafe { block.write(Block { next, number }) };
+        return LARGE.with(|large| large.set((block, own.size())));
+    }
+    // SAFETY: allocated with this layout, by the contract. A kept block is one that nobody uses,
+    // and was allocated with the size of its list.
+    unsafe {
+        dealloc(block.cast(), layout_of(own));
+        if size != own.size() {
+            LARGE.with(|large| large.set(((*next).next, size)));
+            dealloc(next.cast(), large(size));
+        }
+    }
+}
+
+/// The layout of a larger task, of which blocks are kept.
+const fn large(size: usize) -> Layout {
+    match Layout::from_size_align(size, BLOCK.align()) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!(),
+    }
+}
+
+/// Whether memory for this layout is kept for a task of the same size.
+const fn is_large(own: Layout) -> bool {
+    own.size() > BLOCK.size() && own.size() <= LARGEST && own.align() <= BLOCK.align()
+}
+
+/// The layout with which a task that does not fit a block is allocated.
+const fn layout_of(own: Layout) -> Layout {
+    if is_large(own) { large(own.size()) } else { own }
 }
 
 const fn fits(layout: Layout) -> bool {
@@ -138,6 +207,15 @@ fn empty() {
         unsafe {
             next = (*block).next;
             dealloc(block.cast(), BLOCK);
+        }
+    }
+    let (mut next, size) = LARGE.with(|blocks| blocks.replace((ptr::null_mut(), 0)));
+    while !next.is_null() {
+        let block = next;
+        // SAFETY: as above; blocks of this list have its size.
+        unsafe {
+            next = (*block).next;
+            dealloc(block.cast(), large(size));
         }
     }
 }

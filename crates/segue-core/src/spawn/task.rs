@@ -23,7 +23,7 @@
 use crate::chain::unwind::{__rust_begin_short_backtrace, caught};
 use crate::chain::{self, Heritage};
 use crate::contract::current;
-use crate::contract::fiber::{Fiber, Spawn};
+use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Job, JobHeader, Work};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::contract::trigger::Link;
@@ -33,7 +33,6 @@ use crate::primitives::atomic::Ordering;
 use crate::primitives::payload::{Panic, Payload};
 use crate::primitives::waits_for::{Object, WaitsFor, WaitsOn};
 use crate::sim::preemption::preemption_point;
-use crate::spawn::async_task::{AsyncTask, Ending, Polls};
 use crate::spawn::family::Family;
 use crate::spawn::join_error::{Failed, JoinError};
 use crate::spawn::join_handle::JoinHandle;
@@ -49,7 +48,6 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 /// The part of a task that knows no type of its closure: code for the head alone is compiled once.
 #[repr(C)]
@@ -61,26 +59,26 @@ pub(crate) struct Head {
 }
 
 /// The edges of a task, at which its types are known.
-struct Edges {
+pub(super) struct Edges {
     /// Drops the closure in place, unless that was taken.
-    drop_closure: unsafe fn(NonNull<Head>),
+    pub(super) drop_closure: unsafe fn(NonNull<Head>),
     /// Puts an error in the place of the result, which is empty.
-    fail: unsafe fn(NonNull<Head>, Failed),
+    pub(super) fail: unsafe fn(NonNull<Head>, Failed),
     /// Ends the task: drops all that is left in place, and frees the memory.
-    free: unsafe fn(NonNull<Head>),
+    pub(super) free: unsafe fn(NonNull<Head>),
 }
 
 /// The part of a task that its handle knows: everything but the closure's type.
 #[repr(C)] // The head comes first, and in it the job's header.
 pub(crate) struct Ended<T> {
     head: Head,
-    result: UnsafeCell<Option<Result<T, Failed>>>,
+    pub(super) result: UnsafeCell<Option<Result<T, Failed>>>,
 }
 
 #[repr(C)] // The head comes first.
-pub(crate) struct Task<F, T> {
+struct Task<F, T> {
     ended: Ended<T>,
-    pub(crate) closure: UnsafeCell<Option<F>>,
+    closure: UnsafeCell<Option<F>>,
 }
 
 impl<F, T> Task<F, T> {
@@ -148,35 +146,6 @@ pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
     }
 }
 
-/// As [`new`], for a future.
-///
-/// # Safety
-/// As for [`new`].
-pub(crate) unsafe fn new_async<F, T>(
-    future: F,
-    given: Given,
-    spawner: Arc<dyn Spawn + Send + Sync>,
-    family: *const Family,
-    detached: *const Family,
-    locals: *mut Locals,
-) -> (Job, JoinHandle<T>)
-where
-    F: Future<Output: Ending<T>> + Send,
-    T: Send,
-{
-    let given = given.or_inherited();
-    // SAFETY: as the caller promises.
-    unsafe {
-        let context = context_of(family);
-        let polls = Polls::new(future, spawner, &given, context);
-        place(
-            JobHeader::within::<AsyncTask<F, T>>(context, Family::id_of(detached), given, locals.cast()),
-            polls,
-            family,
-        )
-    }
-}
-
 /// The handle of a refused closure, which was dropped with this outcome.
 #[cold]
 pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> JoinHandle<T> {
@@ -199,7 +168,7 @@ pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> Jo
 /// # Safety
 /// The family is in place, or null.
 #[inline]
-unsafe fn context_of(family: *const Family) -> *const ContextHead {
+pub(super) unsafe fn context_of(family: *const Family) -> *const ContextHead {
     // SAFETY: as the caller promises.
     unsafe { family.as_ref() }.map_or(ptr::null(), Family::context)
 }
@@ -222,8 +191,8 @@ unsafe fn place<F, T>(header: JobHeader, closure: F, family: *const Family) -> (
         (&raw mut (*place).closure).write(UnsafeCell::new(Some(closure)));
     }
     // SAFETY: the header is the first field of the task, which stays until job and handle are done.
-    let job = unsafe { Job::from_raw(task.cast()) };
-    (job, JoinHandle::new(Handle { task: task.cast(), result: PhantomData }))
+    // This is the task's one handle.
+    unsafe { (Job::from_raw(task.cast()), JoinHandle::new(Handle::of(task.cast()))) }
 }
 
 impl Head {
@@ -232,7 +201,7 @@ impl Head {
     /// # Safety
     /// There is memory for the task, which nobody else knows. The family is in place, or null.
     #[inline(always)]
-    unsafe fn begin(head: NonNull<Self>, header: JobHeader, edges: &'static Edges, family: *const Family) {
+    pub(super) unsafe fn begin(head: NonNull<Self>, header: JobHeader, edges: &'static Edges, family: *const Family) {
         let place = head.as_ptr();
         // SAFETY: the memory is this call's alone, so that each field is written once; the family
         // is in place, or null.
@@ -301,7 +270,7 @@ unsafe fn drop_closure<F, T>(head: NonNull<Head>) {
 
 /// # Safety
 /// As for [`store`].
-unsafe fn fail<T>(head: NonNull<Head>, failed: Failed) {
+pub(super) unsafe fn fail<T>(head: NonNull<Head>, failed: Failed) {
     // SAFETY: the contract is the same; the edges of a task are of its own types.
     unsafe { store::<T>(head, Err(failed)) };
 }
@@ -309,7 +278,7 @@ unsafe fn fail<T>(head: NonNull<Head>, failed: Failed) {
 /// # Safety
 /// The head is that of a `Task<F, T>`. Called once, by the side that the table at the head of the
 /// file names.
-pub(crate) unsafe fn free<F, T>(head: NonNull<Head>) {
+unsafe fn free<F, T>(head: NonNull<Head>) {
     let task = head.cast::<Task<F, T>>();
     // SAFETY: the task was allocated by `place` for this type, and nobody uses it any more. Also if
     // a drop panics.
@@ -564,6 +533,13 @@ unsafe impl<T: Send> Send for Handle<T> {}
 unsafe impl<T: Send> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
+    /// # Safety
+    /// For the one handle of a new task.
+    #[inline(always)]
+    pub(super) unsafe fn of(task: NonNull<Ended<T>>) -> Self {
+        Self { task, result: PhantomData }
+    }
+
     fn head(&self) -> &Head {
         // SAFETY: the task lives until this handle frees that, or gives the right up, which
         // consumes the handle; the head comes first.

@@ -211,6 +211,29 @@ fn a_cancellation_against_a_poll_drops_the_future_once() {
     check(&[&POLLED, &UNPOLLED]);
 }
 
+#[test]
+fn a_waker_that_goes_while_the_task_ends_lets_go_of_the_spawner_once() {
+    static WAKER: Reached = Reached::new("the waker is the last user");
+    static TASK: Reached = Reached::new("the waker goes before the task is joined");
+    model(3, || {
+        let Started { family, handle, shared, queue } = start();
+        queue.run_one(&family);
+        let waker = shared.waker.lock().unwrap().take().unwrap();
+        shared.flag.store(true, loom::sync::atomic::Ordering::Release);
+        let stranger = thread::spawn(move || waker.wake());
+        run_to_the_end(&queue, &family, &shared);
+        assert_eq!(handle.join().unwrap(), 7);
+        let is_kept = Arc::strong_count(&queue) > 1;
+        stranger.join().unwrap();
+        WAKER.note_if(is_kept);
+        TASK.note_if(!is_kept);
+        assert_eq!(Arc::strong_count(&queue), 1, "nobody has the spawner any more");
+        // SAFETY: the owner's one call.
+        unsafe { family.complete() };
+    });
+    check(&[&WAKER, &TASK]);
+}
+
 /// Wakes itself in its second poll, and looks before that.
 struct Restless(Arc<Shared>);
 
