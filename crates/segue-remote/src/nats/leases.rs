@@ -1,0 +1,139 @@
+//! Pull requests: a worker asks the server for jobs, and gets them one by one.
+//!
+//! Used by the fibers of workers that take leases, one for each kind.
+//!
+//! A request is for a number of messages and for some time. The server answers with messages, as
+//! there are jobs, to the inbox that all requests of this stream of leases share, and with a status
+//! when the time is over. `outstanding` is how many more may come. There is a new request only when
+//! none may, so a worker never has more messages than it has asked for. A request is lost with its
+//! server, and with a connection: a new connection, and a time without an end, count as its end.
+//!
+//! **Idle** there is one request, which costs a message every [`EXPIRES`].
+//!
+//! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the drop those
+//! in the inbox go back to the server at once; one that is still on its way comes back after the ack
+//! wait.
+
+use super::{Shared, wire};
+use crate::engine::{EngineError, Kind, Lease, Leases};
+use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::consumer::pull::BatchConfig;
+use async_nats::{Message, StatusCode, Subject, Subscriber};
+use futures_core::Stream;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// How long the server keeps a request.
+const EXPIRES: Duration = Duration::from_secs(5);
+/// How long after that the server may take to say so.
+const MARGIN: Duration = Duration::from_secs(2);
+/// How often a wait looks whether its request is lost.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(super) struct NatsLeases {
+    shared: Arc<Shared>,
+    kind: Kind,
+    consumer: PullConsumer,
+    inbox: Subject,
+    messages: Option<Subscriber>,
+    outstanding: usize,
+    asked: Instant,
+    epoch: u64,
+}
+
+impl NatsLeases {
+    pub(super) async fn new(shared: &Arc<Shared>, kind: &Kind) -> Result<Self, EngineError> {
+        let consumer = shared.consumer(kind).await?;
+        let client = &shared.connection.client;
+        let inbox = Subject::from(client.new_inbox());
+        let messages = client.subscribe(inbox.clone()).await.map_err(wire::unavailable)?;
+        let epoch = shared.connection.epoch.load(Ordering::Acquire);
+        Ok(Self {
+            shared: Arc::clone(shared),
+            kind: kind.clone(),
+            consumer,
+            inbox,
+            messages: Some(messages),
+            outstanding: 0,
+            asked: Instant::now(),
+            epoch,
+        })
+    }
+
+    /// Asks for jobs, unless some that were asked for may still come.
+    async fn ask(&mut self, most: usize) -> Result<(), EngineError> {
+        let epoch = self.shared.connection.epoch.load(Ordering::Acquire);
+        if self.epoch != epoch || self.asked.elapsed() > EXPIRES + MARGIN {
+            (self.epoch, self.outstanding) = (epoch, 0);
+        }
+        if self.outstanding == 0 {
+            let batch = BatchConfig { batch: most, expires: Some(EXPIRES), ..BatchConfig::default() };
+            self.consumer.request_batch(batch, self.inbox.clone()).await.map_err(wire::unavailable)?;
+            (self.outstanding, self.asked) = (most, Instant::now());
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, most: usize) -> Result<Lease, EngineError> {
+        loop {
+            self.ask(most).await?;
+            let Some(messages) = &mut self.messages else { return Err(EngineError::Closed) };
+            let arrives = poll_fn(|task| Pin::new(&mut *messages).poll_next(task));
+            let message = match timeout(LOOK, arrives).await {
+                Err(_) => continue,
+                Ok(None) => return Err(EngineError::Closed),
+                Ok(Some(message)) => message,
+            };
+            if let Some(status) = message.status.filter(|status| *status != StatusCode::OK) {
+                self.hear(status, &message).await?;
+                continue;
+            }
+            self.outstanding = self.outstanding.saturating_sub(1);
+            if let Some(lease) = wire::lease(message) {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// The end of a request, or of the consumer.
+    async fn hear(&mut self, status: StatusCode, message: &Message) -> Result<(), EngineError> {
+        let headers = message.headers.as_ref();
+        let left = headers.and_then(|headers| headers.get("Nats-Pending-Messages"));
+        let left = left.and_then(|left| left.as_str().parse().ok()).unwrap_or(self.outstanding);
+        self.outstanding = self.outstanding.saturating_sub(left);
+        let is_gone = message.description.as_deref().is_some_and(|text| text.contains("Deleted"));
+        if status == StatusCode::NO_RESPONDERS || is_gone {
+            self.outstanding = 0;
+            super::setup::ensure(self.shared.context(), &self.shared.names).await?;
+            self.consumer = self.shared.consumer(&self.kind).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Leases for NatsLeases {
+    fn next(&mut self, most: usize) -> Result<Lease, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        shared.wait(self.take(most.max(1)))
+    }
+}
+
+impl Drop for NatsLeases {
+    fn drop(&mut self) {
+        let Some(mut messages) = self.messages.take() else { return };
+        let client = self.shared.connection.client.clone();
+        self.shared.connection.runtime.handle.spawn(async move {
+            // The stream ends with the messages that have arrived.
+            let _away = messages.unsubscribe().await;
+            while let Some(message) = poll_fn(|task| Pin::new(&mut messages).poll_next(task)).await {
+                if let (None, Some(reply)) = (message.status, message.reply) {
+                    let _comes_back_later = client.publish(reply, "-NAK".into()).await;
+                }
+            }
+        });
+    }
+}

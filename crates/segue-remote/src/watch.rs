@@ -1,0 +1,127 @@
+//! The wait for a record, and the end of a job by its submitter.
+//!
+//! Used by the pool, in a fiber for each job under way.
+//!
+//! **A hint may be lost, a read decides.** The fiber waits for a hint, at most for the interval of
+//! reading; then it reads. A record ends the wait. Without a record, after an interval, the fiber
+//! looks whether the queue has the job. If not, it reads once more: a record is stored before its
+//! job leaves the queue, so a second miss says that nobody will store one.
+//!
+//! | event | effect |
+//! | --- | --- |
+//! | a record | the promise is filled |
+//! | the promise is dropped | the job is withdrawn, if it is this submitter's own |
+//! | the limit is over | the same, with another record; the record that was first counts |
+//! | neither record nor job | the promise has `TooOld` |
+//! | a queued job that no worker knows, for too long | the job is withdrawn as `NoSuchJob` |
+//!
+//! **The race to fear** is a withdrawal beside a completion: both store a record, the engine takes
+//! the first, and the submitter reads which.
+
+use crate::engine::{EngineError, Expected, Kind, Outcome, Record};
+use crate::error::RemoteError;
+use crate::pool::{Inner, retry};
+use segue::core::{Source, Waitable};
+use segue::{Cancelled, deadline, select};
+use std::time::{Duration, Instant};
+
+/// How long a submitter tries to tell the engine that it has gone.
+const TRIES_TO_WITHDRAW: Duration = Duration::from_secs(60);
+
+/// A job whose record is waited for.
+pub(crate) struct Wait<'a> {
+    pub(crate) pool: &'a Inner,
+    pub(crate) kind: &'a Kind,
+    pub(crate) id: &'a str,
+    /// Whether the job ends when nobody waits here.
+    pub(crate) owns: bool,
+    pub(crate) until: Option<Instant>,
+}
+
+enum Event {
+    Hint,
+    Dropped,
+    Late,
+    Interval,
+}
+
+impl Wait<'_> {
+    /// Waits for the record, or for the end of the promise: then there is none.
+    pub(crate) fn record<S: Source<Output = ()>>(
+        &self,
+        expected: &Expected,
+        mut dropped: impl FnMut() -> Waitable<S>,
+    ) -> Result<Option<Record>, RemoteError> {
+        let engine = &self.pool.engine;
+        let began = segue::now();
+        loop {
+            let event = self.event(expected, dropped()).map_err(|_| RemoteError::Cancelled)?;
+            match event {
+                Event::Dropped if !self.owns => return Ok(None),
+                Event::Dropped => {
+                    let _too_late_or_unreachable = withdraw(self.pool, self.id, &self.end(Outcome::Cancelled));
+                    return Ok(None);
+                }
+                Event::Late if !self.owns => return Err(RemoteError::TimedOut),
+                Event::Late => {
+                    // Whichever record is the first, if the engine can be asked.
+                    return match withdraw(self.pool, self.id, &self.end(Outcome::TimedOut)) {
+                        Ok(true) => Err(RemoteError::TimedOut),
+                        _ => engine.read(self.id).ok().flatten().map(Some).ok_or(RemoteError::TimedOut),
+                    };
+                }
+                Event::Hint | Event::Interval => {}
+            }
+            match self.look(matches!(event, Event::Interval), began) {
+                Ok(Some(found)) => return found.map(Some),
+                Ok(None) => {}
+                Err(error) if error.is_passing() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn event<S: Source<Output = ()>>(&self, expected: &Expected, dropped: Waitable<S>) -> Result<Event, Cancelled> {
+        let next = segue::now() + self.pool.reread_every;
+        let is_last = self.until.is_some_and(|until| until <= next);
+        select! {
+            biased;
+            () = dropped => Event::Dropped,
+            () = expected.notify.wait_source() => Event::Hint,
+            deadline(if is_last { self.until } else { Some(next) }) =>
+                if is_last { Event::Late } else { Event::Interval },
+        }
+    }
+
+    /// Reads; after an interval, also whether there can be a record at all.
+    #[allow(clippy::type_complexity, reason = "an answer, if there is one; its reading may fail")]
+    fn look(&self, also_queue: bool, began: Instant) -> Result<Option<Result<Record, RemoteError>>, EngineError> {
+        let engine = &self.pool.engine;
+        if let Some(record) = engine.read(self.id)? {
+            return Ok(Some(Ok(record)));
+        }
+        if !also_queue {
+            return Ok(None);
+        }
+        if !engine.is_queued(self.kind, self.id)? {
+            return Ok(Some(engine.read(self.id)?.ok_or(RemoteError::TooOld)));
+        }
+        let is_unknown = segue::now() - began >= self.pool.unknown_after && !engine.knows(self.kind)?;
+        if is_unknown && self.owns {
+            let record = self.end(Outcome::NoSuchJob);
+            return Ok(engine.finish(self.id, &record, None)?.then_some(Ok(record)));
+        }
+        let Kind { name, version } = self.kind.clone();
+        Ok(is_unknown.then_some(Err(RemoteError::NoSuchJob { name, version })))
+    }
+
+    fn end(&self, outcome: Outcome) -> Record {
+        Record { kind: self.kind.clone(), attempt: 0, outcome }
+    }
+}
+
+/// Ends a job from the submitter's side. Answers whether this record is the first.
+pub(crate) fn withdraw(pool: &Inner, id: &str, record: &Record) -> Result<bool, EngineError> {
+    let until = segue::now().checked_add(TRIES_TO_WITHDRAW);
+    deadline(until, || retry(|| pool.engine.finish(id, record, None)))
+}
