@@ -8,12 +8,20 @@
 //! none may, so a worker never has more messages than it has asked for. A request is lost with its
 //! server, and with a connection: a new connection, and a time without an end, count as its end.
 //!
+//! **Stranded jobs.** A server that was killed may come back with a consumer that takes messages for
+//! acknowledged which are in the queue still (2.9.10 does so when it is killed under load): nobody
+//! would ever get them. So a worker looks now and then at the oldest message of its kind. A message
+//! below the consumer's floor of acknowledgements, in two looks at one consumer, is stranded. Then
+//! the worker deletes the consumer, and a new one delivers all that is in the queue. Jobs that run
+//! meanwhile run twice, and have one result.
+//!
 //! **Idle** there is one request, which costs a message every [`EXPIRES`].
 //!
 //! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the drop those
 //! in the inbox go back to the server at once; one that is still on its way comes back after the ack
 //! wait.
 
+use super::setup::Names;
 use super::{Shared, wire};
 use crate::engine::{EngineError, Kind, Lease, Leases};
 use async_nats::jetstream::consumer::PullConsumer;
@@ -43,6 +51,9 @@ pub(super) struct NatsLeases {
     outstanding: usize,
     asked: Instant,
     epoch: u64,
+    looked: Instant,
+    /// A message that may be stranded, and when its consumer was made.
+    suspect: Option<(u64, String)>,
 }
 
 impl NatsLeases {
@@ -61,6 +72,8 @@ impl NatsLeases {
             outstanding: 0,
             asked: Instant::now(),
             epoch,
+            looked: Instant::now(),
+            suspect: None,
         })
     }
 
@@ -80,6 +93,11 @@ impl NatsLeases {
 
     async fn take(&mut self, most: usize) -> Result<Lease, EngineError> {
         loop {
+            if self.looked.elapsed() >= self.shared.names.look_every() {
+                self.looked = Instant::now();
+                // If that fails, the next one may not.
+                let _looked = Box::pin(self.look_for_stranded()).await;
+            }
             self.ask(most).await?;
             let Some(messages) = &mut self.messages else { return Err(EngineError::Closed) };
             let arrives = poll_fn(|task| Pin::new(&mut *messages).poll_next(task));
@@ -97,6 +115,34 @@ impl NatsLeases {
                 return Ok(lease);
             }
         }
+    }
+
+    /// Looks at the oldest message of this kind, and makes a new consumer if that is stranded.
+    async fn look_for_stranded(&mut self) -> Result<(), EngineError> {
+        let (shared, name) = (&self.shared, Names::consumer(&self.kind));
+        let stream = shared.stream(&shared.names.jobs).await?;
+        let subject = shared.names.job(&self.kind, "*");
+        let oldest = stream.raw_message_builder().sequence(1).next_by_subject(subject).send().await;
+        let suspect = match oldest {
+            Err(_) => None,
+            Ok(message) => {
+                let info = stream.consumer_info(&name).await.map_err(wire::unavailable)?;
+                let is_below = message.sequence <= info.ack_floor.stream_sequence;
+                is_below.then(|| (message.sequence, format!("{:?}", info.created)))
+            }
+        };
+        if suspect.is_some() && suspect == self.suspect {
+            shared
+                .log
+                .say(&format!("{}: the server has jobs that it delivers to nobody; made a new consumer", self.kind));
+            stream.delete_consumer(&name).await.map_err(wire::unavailable)?;
+            self.consumer = shared.consumer(&self.kind).await?;
+            self.outstanding = 0;
+            self.suspect = None;
+        } else {
+            self.suspect = suspect;
+        }
+        Ok(())
     }
 
     /// The end of a request, or of the consumer.

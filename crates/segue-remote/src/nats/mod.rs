@@ -36,7 +36,7 @@ mod wire;
 
 use crate::engine::{DeadLetter, Engine, EngineError, Envelope, Kind, Lease, Leases, Outcome, Record, Signals, id};
 use crate::error::RemoteError;
-use crate::options::Options;
+use crate::options::{Log, Options};
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::{ConnectOptions, HeaderMap};
@@ -54,6 +54,7 @@ struct Shared {
     connection: Connection,
     names: Names,
     prefix: String,
+    log: Log,
     hears_cancellations: AtomicBool,
 }
 
@@ -61,7 +62,8 @@ impl Nats {
     pub(crate) fn connect(url: &str, connect: ConnectOptions, options: &Options) -> Result<Self, RemoteError> {
         let (names, prefix) = (Names::of(options), id::prefix());
         let connection = Connection::new(url, connect, options.log.clone())?;
-        let shared = Shared { connection, names, prefix, hears_cancellations: AtomicBool::new(false) };
+        let shared =
+            Shared { connection, names, prefix, log: options.log.clone(), hears_cancellations: AtomicBool::new(false) };
         shared.wait(setup::ensure(shared.context(), &shared.names))?;
         for subject in [shared.names.done(&shared.prefix), shared.names.done("key")] {
             let hear = shared.connection.hear(subject, Signals::finished);

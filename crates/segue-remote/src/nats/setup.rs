@@ -82,6 +82,11 @@ impl Names {
         format!("segue.{}.cancel", self.pool)
     }
 
+    /// How often a worker looks for stranded jobs.
+    pub(super) fn look_every(&self) -> Duration {
+        self.ack_wait.max(Duration::from_secs(1))
+    }
+
     pub(super) fn consumer(kind: &Kind) -> String {
         format!("{}_v{}", kind.name, kind.version)
     }

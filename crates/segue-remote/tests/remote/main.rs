@@ -4,7 +4,8 @@
 //! * `suite.rs`: one table of cases for all engines; `seam.rs` and `pools.rs` are the cases.
 //! * `jobs.rs`: the jobs of these tests.
 //! * `simulated.rs`: the local engine under simulated time and many schedules.
-//! * `server.rs`: the server, and a proxy before it; `faults.rs`, `bad_input.rs`: with these.
+//! * `server.rs`: the server, and a proxy before it; `faults.rs`, `bad_input.rs`, `storm.rs`: with
+//!   these.
 
 mod jobs;
 mod pools;
@@ -18,6 +19,8 @@ mod bad_input;
 mod faults;
 #[cfg(feature = "nats")]
 mod server;
+#[cfg(feature = "nats")]
+mod storm;
 
 use std::time::{Duration, Instant};
 
