@@ -74,7 +74,8 @@ fn two_browsers_see_each_others_notes() {
         let submit = format!("document.forms[0].text.value = '{text}'; document.forms[0].submit(); true");
         browsers[number].evaluate(&submit).expect("the page is there");
         for browser in &mut browsers {
-            browser.until(&format!("[...document.querySelectorAll('#notes li')].some(li => li.textContent == '{text}')"));
+            browser
+                .until(&format!("[...document.querySelectorAll('#notes li')].some(li => li.textContent == '{text}')"));
         }
         browsers[number].until("socket.readyState == 1");
     }

@@ -1,6 +1,6 @@
 //! Servers of profiles beside the static page: JSON over TLS, a static file over TLS, an echo over
-//! WebSockets. Whole servers, each as its documentation writes a service, on one worker. Used by the
-//! contest `web`.
+//! WebSockets. Whole servers, each as its documentation writes a service, on one worker. Used by
+//! the contest `web`.
 //!
 //! All of TLS have one certificate, and rustls with ring, but for Go and nginx, which have their
 //! own. The file is in the folder of the server's process.

@@ -35,8 +35,8 @@
 //! returns, the server says goodbye: with code 1000, or 1001 in a shutdown, or 1011 after an error
 //! or a panic; the server waits for the answer, at most [`Options::close_timeout`]. A shutdown
 //! makes `recv` say goodbye with code 1001 and return `None`, and then a client that is silent for
-//! 25 ms is not waited for: so idle WebSockets do not hold a shutdown up. A client that violates the protocol is told the reason by the code (1002, 1007,
-//! 1009), and `recv` fails.
+//! 25 ms is not waited for: so idle WebSockets do not hold a shutdown up. A client that violates
+//! the protocol is told the reason by the code (1002, 1007, 1009), and `recv` fails.
 //!
 //! # Costs
 //!

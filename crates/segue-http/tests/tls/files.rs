@@ -92,7 +92,7 @@ fn a_client_that_does_not_take_a_file_is_ended_and_others_are_served() {
         other.write_all(get("/large", "Range: bytes=5-30004\r\n").as_bytes()).unwrap();
         other.flush().unwrap();
         assert!(read_slowly(&mut other, 30_000).1 == pattern(30_005)[5..]);
-        // The server shuts down below, when it has ended this client: without the end it would wait.
+        // The server ends this client, or the shutdown below would wait.
         let rest = io::copy(&mut stuck, &mut io::sink());
         assert!(rest.is_err() || rest.unwrap() < 20_000_000);
     });

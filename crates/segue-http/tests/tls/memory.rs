@@ -18,7 +18,7 @@ use segue_io::net::TcpListener;
 use segue_sched::Runtime;
 
 use crate::common::plain;
-use crate::{ask, beside, client, client_config, dial, pair, server_config, with_server};
+use crate::{ask, beside, client, client_config, dial, pair, server_config};
 
 /// Connections before and in the measurement: the first ones fill spare places.
 const COUNTS: [usize; 2] = [100, 900];

@@ -76,10 +76,11 @@ fn a_server_that_speaks_no_websocket_is_an_error_that_says_what_to_do() {
 
 #[test]
 fn latencies_do_not_hold_the_opening_of_the_connections() {
-    // One handshake after the other, each of which takes some time: the subject.
+    // One handshake after the other.
     let turn = Mutex::new(());
     let server = Served::new(move |request: &mut Request<'_>| {
         let one = turn.lock().unwrap();
+        // A server whose handshakes take time is the subject.
         thread::sleep(Duration::from_millis(30));
         drop(one);
         websocket::accept(request, |socket| {
