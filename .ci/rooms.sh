@@ -7,8 +7,7 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-conformance: again probe report watchdog cancelling jobs places queues races sources timers turns unwinding waits suite
     segue-io: system selector ring driver apart descriptor net signal fs process
     segue-fiber: unanswered hosts platform native,threaded,unwatched,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi incremental
-    segue-sched: worker dump policies run plain join par hosted explore
-    segue-sched: recorder worker policies run plain join par hosted explore
+    segue-sched: recorder worker dump policies run plain join par hosted explore
     segue: error spawn fiber cancel source effect incremental testing select sync channel concurrent
     segue-std: cancelled time sync thread fs net process os io
     segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several
@@ -16,7 +15,6 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-stm: version snapshot var stop log turn tx commit open outside waits profile attempts atomically structures
     segue-http: config wire tls message trace files routes client connection server listeners websocket
     segue-trace: message story perfetto file spans
-    segue-load: options link target tally schedule expected connection figures picture report run"
     segue-load: options link target tally schedule web_socket expected opening connection figures picture report run"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.
