@@ -305,10 +305,10 @@ unsafe fn over<F: Future<Output: Ending<T>>, T>(
         let ring = AsyncTask::ring(task);
         let polls = (*task.as_ptr()).polls.get();
         Ring::end(ring);
-        (**polls).member.leave_context(ptr::null());
-        let began = (**polls).began;
-        // None if this is the fiber of a poll, which has them.
-        let kept = (**polls).locals;
+        let held: &Polls<F> = &*polls;
+        held.member.leave_context(ptr::null());
+        // No values if this is the fiber of a poll, which has them.
+        let (began, kept) = (held.began, held.locals);
         let end = || {
             // Foreign code, as is the drop of the spawner.
             let dropped = caught(|| ManuallyDrop::drop(&mut *polls));
