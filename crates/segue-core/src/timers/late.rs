@@ -77,7 +77,7 @@ pub fn look_at(at: Instant, what: Weak<dyn Look>) {
 
 impl Queue {
     /// When a look is to be set for a deadline, if none comes that early.
-    fn look_for(&mut self, deadline: u64) -> Option<Instant> {
+    pub(super) fn look_for(&mut self, deadline: u64) -> Option<Instant> {
         let late = deadline.saturating_add(LATE.as_nanos() as u64);
         if self.look <= late {
             return None;
@@ -106,7 +106,7 @@ impl Timers {
     }
 
     #[cold]
-    fn set_look(&self, at: Option<Instant>) {
+    pub(super) fn set_look(&self, at: Option<Instant>) {
         if let Some(at) = at {
             look_at(at, Arc::<Shared>::downgrade(&self.0) as Weak<dyn Look>);
         }

@@ -90,13 +90,11 @@ impl Queue {
         since.as_secs().checked_mul(1_000_000_000)?.checked_add(since.subsec_nanos().into())
     }
 
-    /// Makes an entry, unless its time never comes.
+    /// Makes an entry, unless its time never comes; and says when it comes up.
     #[inline]
-    fn insert(&mut self, at: Instant, entry: Entry) -> Key {
-        match self.since_start(at).or_else(|| self.start_anew(at)) {
-            Some(deadline) => self.wheels.insert(deadline, entry),
-            None => Key::NEVER,
-        }
+    fn insert(&mut self, at: Instant, entry: Entry) -> (Key, Option<u64>) {
+        let deadline = self.since_start(at).or_else(|| self.start_anew(at));
+        (deadline.map_or(Key::NEVER, |deadline| self.wheels.insert(deadline, entry)), deadline)
     }
 
     /// Moves the start to the clock's time, if that is far away.
@@ -300,17 +298,22 @@ impl Timers {
             let mut due = 0;
             let mut queue = self.0.queue.lock();
             let until = queue.since_start(now).unwrap_or(u64::MAX);
-            while due < BATCH
-                && let Some((key, entry)) = queue.wheels.pop(until)
-            {
-                // Waiters that sleep for long are in no cache: they are fetched all at a time.
-                if let Entry::Wait { trigger, .. } = &entry {
-                    prefetch_bytes(trigger.as_ptr().wrapping_byte_sub(AROUND), 2 * AROUND);
+            while due < BATCH {
+                let room = BATCH - due;
+                let popped = queue.wheels.pop_some(until, room, |key, entry| {
+                    // Waiters that sleep for long are in no cache: they are fetched all at a time.
+                    if let Entry::Wait { trigger, .. } = &entry {
+                        prefetch_bytes(trigger.as_ptr().wrapping_byte_sub(AROUND), 2 * AROUND);
+                    }
+                    entries[due] = Some((key, entry));
+                    due += 1;
+                });
+                if popped == 0 {
+                    break;
                 }
-                entries[due] = Some((key, entry));
-                due += 1;
             }
-            for (place, (key, entry)) in batch.iter_mut().zip(entries.into_iter().flatten()) {
+            for (place, popped) in batch.iter_mut().zip(&mut entries).take(due) {
+                let Some((key, entry)) = popped.take() else { unreachable!("so many were popped") };
                 *place = Some(match entry {
                     // SAFETY: the entry was in the queue, so its waiter has not left.
                     Entry::Wait { trigger, arm } => match unsafe { trigger.as_ref() }.claim(arm) {
@@ -336,7 +339,7 @@ impl Timers {
             self.0.len.store(queue.wheels.len(), Ordering::Release);
             drop(queue);
             let _batch_of_wakes = deferred_wakers::Batch::new();
-            for due in batch.into_iter().flatten() {
+            for due in batch.iter_mut().take(due).filter_map(Option::take) {
                 match due {
                     Due::Wake(_) => {}
                     Due::Expire(expiring) => expiring.expire(),
@@ -411,11 +414,8 @@ impl Timers {
     /// # Safety
     /// The trigger stays in place until the signal or the removal of the key.
     pub(crate) unsafe fn signal_at(&self, deadline: Instant, trigger: &Trigger, arm: usize) -> Key {
-        let key = self.insert(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm });
-        if !cfg!(loom) && !trigger.waits_here() {
-            self.watch(deadline);
-        }
-        key
+        let is_watched = !cfg!(loom) && !trigger.waits_here() && self.has_looks();
+        self.enter(deadline, Entry::Wait { trigger: NonNull::from(trigger), arm }, is_watched)
     }
 
     /// Whether nobody fires them any more.
@@ -440,9 +440,22 @@ impl Timers {
     }
 
     pub(crate) fn insert(&self, deadline: Instant, entry: Entry) -> Key {
+        self.enter(deadline, entry, false)
+    }
+
+    /// Makes an entry; one that is watched comes up by that time though its worker is away.
+    #[inline]
+    fn enter(&self, deadline: Instant, entry: Entry, is_watched: bool) -> Key {
         let mut queue = self.0.queue.lock();
-        let key = queue.insert(deadline, entry);
+        let (key, due) = queue.insert(deadline, entry);
         self.0.len.store(queue.wheels.len(), Ordering::Release);
+        if is_watched {
+            let set = due.and_then(|due| queue.look_for(due));
+            // No thread sleeps until the first of these timers, by `has_looks`.
+            drop(queue);
+            self.set_look(set);
+            return key;
+        }
         if let Some(thread) = self.0.earlier.get() {
             let is_first = queue.wheels.first_key() == Some(key);
             drop(queue);

@@ -148,6 +148,39 @@ impl Wheels {
         Some((key, self.slab.remove(first)))
     }
 
+    /// Takes the next ones out, unless their deadline is after this: up to `most` of those that
+    /// have one deadline, and a slot without others; elsewhere one. Answers how many `take`, which
+    /// does not unwind, was given.
+    #[inline]
+    pub(super) fn pop_some(&mut self, until: u64, most: usize, mut take: impl FnMut(Key, Entry)) -> usize {
+        let Some(first) = self.first() else { return 0 };
+        let Place { deadline, before, .. } = self.slab[first];
+        if deadline > until {
+            return 0;
+        }
+        let slot = before & !SLOT;
+        if before & SLOT == 0 || slot == OUTERMOST || self.wheel(slot).level != 0 {
+            let key = self.slab.key(first);
+            self.unlink(first);
+            take(key, self.slab.remove(first));
+            return 1;
+        }
+        let (mut next, mut taken) = (first, 0);
+        while next & SLOT == 0 && taken < most {
+            let (index, key) = (next, self.slab.key(next));
+            next = self.slab[index].after;
+            take(key, self.slab.remove(index));
+            taken += 1;
+        }
+        if next & SLOT != 0 {
+            self.vacate(slot);
+        } else {
+            self.slab[next].before = SLOT | slot;
+            self.at(slot).first = next;
+        }
+        taken
+    }
+
     /// Makes every deadline earlier, and none less than zero. Keeps the order, also of those that
     /// become equal.
     #[cold]
