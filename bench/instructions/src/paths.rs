@@ -3,16 +3,17 @@
 //! What is done once, such as to start a scheduler, falls out of the difference of two counts. All
 //! run with one worker, or none, so that nothing depends on who comes first.
 
-use crate::http;
+use crate::{clock, http};
 use segue::effect::{Effect, Handler, generator, perform, perform_result};
 use segue::stm::{TVar, atomically};
 use segue::sync::{MVar, Mutex, Promise, Resolver, Semaphore, promise};
-use segue::{Builder, Either, channel, scope, select, spawn, wait_future, yield_now};
+use segue::{Builder, Either, any_of, channel, scope, select, spawn, wait_future, yield_now};
 use segue_fiber::{Coroutine, Stack, StackArena, StackConfig, StackPool, Step, suspend};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub const ALL: &[Path] = &[
     path("channel_free", "a value is sent to an unbounded channel, and received", channel_free),
     path("channel", "a message over a channel with room for one, to a fiber that waits", channel),
     path("select_channel", "a value is sent, and a choice receives from its channel or another", select_channel),
+    path("race", "a yield, and a choice among 4 choices among 5, to each of which a fiber sends", race),
+    path("race_vain", "a choice among 20 looks, and finds nothing", race_vain),
     path("stm_read", "a transaction that reads 10 variables", stm_read),
     path("stm_modify", "a transaction that reads and writes 2 variables", stm_modify),
     path("stm_retry", "a message by a variable, to a fiber that waits by retry", stm_retry),
@@ -59,6 +62,8 @@ pub const ALL: &[Path] = &[
     path("future", "a fiber waits for a future that wakes it at once", future),
     path("future_hosted", "the same, by a fiber that is a task of an executor, and a poll of the task", future_hosted),
     path("task", "a task is spawned, which returns, and joined", task),
+    path("task_wake", "the same, and it wakes itself once before", task_wake),
+    path("task_sleep", "one of 100 tasks is spawned, sleeps, and is joined", task_sleep),
     path("generator", "a generator is asked, and gives", generate),
     path("perform", "an effect is performed, and its continuation resumed", perform_resume),
     path("perform_far", "the same, through nine handlers of something else", |n| perform_through(9, n)),
@@ -246,6 +251,37 @@ fn select(n: u64, is_ready: bool) {
     });
 }
 
+fn race(n: u64) {
+    on_worker(move || {
+        let (to, from): (Vec<_>, Vec<_>) = (0..20).map(|_| channel::rendezvous::<u64>()).unzip();
+        scope(|s| {
+            for to in to {
+                s.spawn(move || while to.send(1).is_ok() {});
+            }
+            let group = |group: usize| {
+                let sources: [_; 5] = std::array::from_fn(|index| from[5 * group + index].recv_source());
+                any_of(sources).map(|(_, received)| received)
+            };
+            let choose = || any_of([group(0), group(1), group(2), group(3)]).map(|(_, received)| received);
+            for _ in 0..n {
+                yield_now().unwrap();
+                assert_eq!(choose().wait().unwrap(), Ok(1));
+            }
+            drop(from);
+        });
+    });
+}
+
+fn race_vain(n: u64) {
+    on_worker(move || {
+        let (_to, from): (Vec<_>, Vec<_>) = (0..20).map(|_| channel::rendezvous::<u64>()).unzip();
+        for _ in 0..n {
+            let sources: [_; 20] = std::array::from_fn(|index| from[index].recv_source());
+            assert!(black_box(any_of(sources).attempt()).is_none());
+        }
+    });
+}
+
 fn channel_free(n: u64) {
     on_worker(move || {
         let (sender, receiver) = channel::unbounded();
@@ -378,6 +414,30 @@ fn task(n: u64) {
     on_worker(move || {
         let sum: u64 = (0..n).map(|i| segue::spawn_task(async move { i }).join().unwrap()).sum();
         assert_eq!(sum, n * (n - 1) / 2);
+    });
+}
+
+fn task_wake(n: u64) {
+    on_worker(move || (0..n).for_each(|_| segue::spawn_task(Once(false)).join().unwrap()));
+}
+
+fn task_sleep(n: u64) {
+    static ASLEEP: AtomicU64 = AtomicU64::new(0);
+    let sleeping = || {
+        segue::spawn_task(async {
+            ASLEEP.fetch_add(1, Ordering::Relaxed);
+            segue::core::after(Duration::from_millis(1)).await
+        })
+    };
+    on_worker(move || {
+        for hundred in 1..=n / 100 {
+            let tasks: Vec<_> = (0..100).map(|_| sleeping()).collect();
+            while ASLEEP.load(Ordering::Relaxed) < 100 * hundred {
+                yield_now().unwrap();
+            }
+            clock::go_on(Duration::from_millis(2));
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+        }
     });
 }
 
