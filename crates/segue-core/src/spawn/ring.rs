@@ -3,7 +3,7 @@
 //! Used by `async_task.rs`, which has the states of the task, and puts the ring into the task's own
 //! allocation.
 //!
-//! # Who keeps what
+//! # The owners of its parts
 //!
 //! Wakers may outlive the task, and the handle may outlive them. So two things are counted:
 //!
@@ -239,7 +239,7 @@ impl Ring {
     }
 }
 
-/// What a waker of a ring does. Its data is the ring's address, which is not null.
+/// The functions of a waker of a ring. Its data is the ring's address, which is not null.
 static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, leave);
 
 /// # Safety
