@@ -1,15 +1,15 @@
-//! [`Spans`]: a subscriber whose spans stay with the fiber that has entered them.
+//! [`Spans`]: a subscriber that leaves its spans with the fiber that has entered them.
 //!
 //! Used by programs that have a subscriber of the crate `tracing`.
 //!
 //! # The idea
 //!
 //! A subscriber keeps the entered spans of each thread. A fiber that waits inside of a span leaves
-//! its thread to others, and would leave them the span. So the wrapper notes what each fiber has
-//! entered, in a fiber-local value; and as long as that is not empty, the fiber *carries* it
-//! (`segue_core::scheduling::carry`): before the fiber is suspended its spans are exited, the
-//! newest first, and when it goes on they are entered again, in their order. A fiber in no span
-//! pays for a look at a mark in its header.
+//! its thread to others, and would leave them the span. So the wrapper notes the spans that each
+//! fiber has entered, in a fiber-local value; and as long as there are some, the fiber *carries*
+//! something (`segue_core::scheduling::carry`): before the fiber is suspended its spans are exited,
+//! the newest first, and when the fiber goes on they are entered again, in their order. A fiber in
+//! no span pays for a look at a mark in its header.
 //!
 //! A plain thread, which nobody shares, enters and exits as without the wrapper. At the end of a
 //! fiber the spans that it has left entered are exited: by the drop of the fiber-local value.
@@ -60,12 +60,12 @@ fn cross(crossing: Crossing) {
     }
 }
 
-/// A subscriber whose spans stay with the fiber that has entered them.
+/// A subscriber that leaves its spans with the fiber that has entered them.
 ///
-/// Around any subscriber, it is one. While a fiber waits or lets others run, the spans that it has
-/// entered are exited, and when it goes on they are entered again: so the current span of a fiber
-/// is its own, whatever runs on its thread meanwhile, and a subscriber that measures the time in a
-/// span measures that of the fiber's turns. Fibers that have entered no span pay a few
+/// A wrapper around any other. While a fiber waits or lets others run, the spans that the fiber has
+/// entered are exited, and when the fiber goes on they are entered again: so the current span of a
+/// fiber is its own, whatever runs on its thread meanwhile, and a subscriber that measures the time
+/// in a span measures that of the fiber's turns. Fibers that have entered no span pay a few
 /// instructions for each suspension; threads pay nothing.
 ///
 /// A span does not go over to the fibers that are spawned inside: `let span = Span::current();
@@ -106,7 +106,7 @@ pub struct Spans<S> {
 }
 
 impl<S: Subscriber + Send + Sync> Spans<S> {
-    /// A subscriber that does what `inner` does.
+    /// A subscriber that hands everything on to `inner`.
     ///
     /// # Panics
     /// If other code than this crate's has set the process'

@@ -235,11 +235,13 @@ fn a_fiber_in_no_span_and_a_thread_enter_nothing_again() {
         })
         .join()
         .unwrap();
+        let on_a_thread = || {
+            let span = info_span!("thread").entered();
+            let before = ENTERS.load(SeqCst);
+            spawn(|| ()).join().unwrap();
+            assert_eq!((ENTERS.load(SeqCst), top()), (before, span.id()));
+        };
+        std::thread::spawn(on_a_thread).join().unwrap();
+        assert_eq!(Span::current().id(), None);
     });
-    let span = info_span!("thread").entered();
-    let before = ENTERS.load(SeqCst);
-    spawn(|| ()).join().unwrap();
-    assert_eq!((ENTERS.load(SeqCst), top()), (before, span.id()));
-    drop(span);
-    assert_eq!(Span::current().id(), None);
 }

@@ -259,7 +259,7 @@ impl Ink {
         self.ring.push(word);
     }
 
-    /// Says what time it is, for the words that follow.
+    /// Writes the time, which is that of the words that follow.
     #[inline]
     fn time(&self) {
         let now = Instant::now().saturating_duration_since(self.epoch);

@@ -1,4 +1,4 @@
-//! What the recorder has: [`snapshot`], and the events as values.
+//! The recorder's content: [`snapshot`], and the events as values.
 //!
 //! Used by applications, and by `segue-trace`.
 
@@ -80,7 +80,7 @@ pub enum Event {
         /// The closure of the new fiber or task.
         closure: u64,
     },
-    /// A closure has become a fiber, whose first turn begins next. Of a task each poll is one.
+    /// A closure has become a fiber, and its first turn begins next. Of a task each poll is one.
     Start {
         /// The fiber.
         fiber: u64,
@@ -126,8 +126,8 @@ pub enum Event {
     },
 }
 
-/// Copies what the workers of all schedulers have recorded within the last ten seconds, as far as
-/// it is still there.
+/// Copies the events that the workers of all schedulers have recorded within the last ten seconds,
+/// as far as these are still there.
 ///
 /// No worker waits for this, nor does this wait for any: it can be called while workers are stuck,
 /// by a hook of a [monitor](crate::Runtime::on_stuck) for instance, or in a panic hook. It
@@ -185,7 +185,7 @@ fn decode(words: &[Word]) -> Vec<Entry> {
             Some(Kind::Park) => Event::Park,
             Some(Kind::Unpark) => Event::Unpark,
             Some(Kind::Unrecorded) => Event::Unrecorded { turns: word.content() },
-            // The rest of an event whose beginning is gone.
+            // The rest of an event that has lost its beginning.
             Some(Kind::What | Kind::At | Kind::Closure | Kind::Name) | None => continue,
         };
         entries.extend(at.map(|at| Entry { at, event }));

@@ -5,8 +5,8 @@
 //! # The idea
 //!
 //! The writer puts word `i` into slot `i` modulo the number of slots, and then counts it in `end`.
-//! A reader looks at `end`, copies the slots, looks at `end` again, and throws away the words whose
-//! slots the writer may have used anew in between. Neither waits for the other. All of that is
+//! A reader looks at `end`, copies the slots, looks at `end` again, and throws away the words in
+//! slots that the writer may have used anew in between. Neither waits for the other. All of that is
 //! atomic, so a word is never torn, and there is no race of data.
 //!
 //! # Invariant
@@ -14,8 +14,8 @@
 //! The writer writes word `j` only after `end` was `j`, and `end` only grows. With `n` slots, word
 //! `j` takes the place of word `j - n`.
 //!
-//! **The race to fear**: a reader takes a new word for the old one of the slot. Say that it reads
-//! word `j` where it looks for word `i = j - n`. The load acquires the store of `j`, before which
+//! **The race to fear**: a reader takes a new word for the old one of the slot. Say that the reader
+//! loads word `j` in place of word `i = j - n`. The load acquires the store of `j`, before which
 //! the writer has stored `j` in `end`; so the reader's second look at `end`, which comes after that
 //! load, finds `j` or more, and the reader throws word `i` away, as `i + n` is not over that. And a
 //! word before the first look's `end` was written before, and so is found, or a later one.
