@@ -93,6 +93,8 @@ mod error;
 pub mod fiber;
 #[cfg(feature = "sched")]
 pub mod incremental;
+#[cfg(all(unix, feature = "io"))]
+mod on_quit;
 mod select;
 pub mod source;
 mod spawn;
@@ -141,6 +143,9 @@ pub use segue_stm as stm;
 
 #[cfg(feature = "io")]
 pub use segue_io::{fd, fs, net, pipe, process, pty, signal, stdio};
+
+#[cfg(all(unix, feature = "io"))]
+pub use on_quit::dump_on_quit;
 
 pub use error::{Closed, Full, Rejected, WaitError};
 pub use segue_core::{

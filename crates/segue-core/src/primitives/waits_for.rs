@@ -54,6 +54,9 @@ impl Display for WaitsFor {
     }
 }
 
+/// The kind of thing for which an idle worker waits: the thread of one that sleeps is no waiter.
+pub(crate) const WORK: &str = "work";
+
 /// The thing itself, by its address: null if that is not known, or if one of several is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object(*const ());

@@ -6,14 +6,14 @@
 //!
 //! A thread that is about to sleep puts a record on a list, and takes that back when awake, before
 //! its wait can end. Both take a lock, which is nothing beside a sleep. A thread that finds its mail
-//! by looking, without a sleep, writes no record.
+//! by looking, without a sleep, writes no record; nor does a worker that idles.
 //!
 //! **The race to fear**: a dump follows the address of the thing that a thread waits for, and that
 //! thing is gone. It cannot: the thread keeps the thing in place as long as the wait lasts, the
 //! record is on the list for less than that, and the dump looks under the list's lock.
 #![allow(unsafe_code)] // Records have addresses, which another thread follows.
 
-use crate::primitives::waits_for::WaitsOn;
+use crate::primitives::waits_for::{WORK, WaitsOn};
 use crate::thread::owners::thread_number;
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -67,7 +67,7 @@ impl Sleep {
     /// The calling thread is about to sleep in this wait.
     #[cold]
     pub(super) fn begin(waits_on: Option<WaitsOn>) -> Option<Self> {
-        let waits_on = waits_on?;
+        let waits_on = waits_on.filter(|waits_on| waits_on.waits_for.what != WORK)?;
         let (number, thread, since) = (thread_number(), thread::current(), Instant::now());
         let mut sleepers = sleepers();
         sleepers.sleeps += 1;

@@ -4,7 +4,7 @@
 
 use crate::contract::current::in_fiber;
 use crate::contract::park::{Park, Unpark};
-use crate::primitives::waits_for::WaitsFor;
+use crate::primitives::waits_for::{WORK, WaitsFor};
 use crate::thread::adaptive_spin;
 use crate::tree::context::shielded;
 use crate::wait::deadline::now;
@@ -59,7 +59,7 @@ impl Park for WaitPark {
         let deadline = timeout.and_then(|timeout| now().checked_add(timeout));
         let wait = || {
             // Woken or timed out: either ends the idling, and nothing can cancel it.
-            let _ = self.token.0.wait_until(deadline, WaitsFor::new("work"), |token| *token, |token| *token = false);
+            let _ = self.token.0.wait_until(deadline, WaitsFor::new(WORK), |token| *token, |token| *token = false);
         };
         shielded(|| {
             if in_fiber() {

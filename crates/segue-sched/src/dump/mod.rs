@@ -39,9 +39,10 @@ pub(crate) mod parts;
 mod take;
 mod text;
 
+use crate::worker::group::Group;
 use crate::worker::roster;
-use parts::Dump;
-use std::sync::{Mutex, PoisonError};
+use parts::{Cycle, Dump};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// One dump at a time: each has room for thousands of fibers.
@@ -99,13 +100,19 @@ pub fn dump() -> Dump {
         };
     }
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut dump = take::all(true);
+    let mut dump = take::all(true, |_| true);
     let cycles = deadlocks::cycles(&dump);
     if !cycles.is_empty() {
-        let again = take::all(false);
+        let again = take::all(false, |_| true);
         dump.deadlocks = deadlocks::confirmed(cycles, &dump, &again);
     }
     drop(turn);
     dump.took = began.elapsed();
     dump
+}
+
+/// The cycles among the fibers of one scheduler in which nothing can run: one look is enough.
+pub(crate) fn cycles_of(group: &Arc<Group>) -> Vec<Cycle> {
+    let dump = take::all(false, |other| Arc::ptr_eq(group, other));
+    deadlocks::confirmed(deadlocks::cycles(&dump), &dump, &dump)
 }

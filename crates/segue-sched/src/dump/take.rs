@@ -15,6 +15,7 @@ use segue_core::Owner;
 use segue_core::scheduling::{Job, waiting_threads};
 use segue_fiber::{Backtrace, StackOwner};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the list of the threads that wait may be locked.
@@ -23,11 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The owners' words that were seen, by the numbers of their waiters: names are known at the end.
 type Owners = HashMap<u64, (u64, Site)>;
 
-/// Everything but cycles; the calls only `with_stacks`.
-pub(super) fn all(with_stacks: bool) -> Dump {
+/// Everything but cycles, of certain schedulers; the calls only `with_stacks`.
+pub(super) fn all(with_stacks: bool, is_wanted: impl Fn(&Arc<Group>) -> bool) -> Dump {
     let began = Instant::now();
     let mut owners = Owners::new();
-    let schedulers = roster::schedulers();
+    let mut schedulers = roster::schedulers();
+    schedulers.retain(|listed| is_wanted(&listed.group));
     let mut schedulers: Vec<_> = schedulers.iter().map(|listed| scheduler(listed, with_stacks, &mut owners)).collect();
     schedulers.retain(|it: &SchedulerDump| !it.workers.is_empty() || !it.closures.is_empty());
     let threads = waiting_threads(PATIENCE);

@@ -7,6 +7,8 @@
 //! file, which moves the clock when idle. (`plain.rs` is a whole scheduler in one file.)
 #![allow(unsafe_code)] // It leads a run in a family of its own.
 
+use crate::dump::cycles_of;
+use crate::dump::parts::Cycle;
 use crate::explore::{Course, Random, Steered};
 use crate::run::lead::{lead_family, with_family};
 use crate::run::shutdown::{Ending, Shutdown};
@@ -135,7 +137,7 @@ impl Sim {
     /// report: their stacks could not be freed.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Deadlock> {
         let course = Course::new(Box::new(Random::new(self.seed)), self.preemptive);
-        let name = |fibers| Deadlock { seed: self.seed, fibers };
+        let name = |fibers, cycles| Deadlock { seed: self.seed, fibers, cycles };
         let (mut f, mut value) = (Some(f), None);
         let run = simulate(
             course,
@@ -147,11 +149,11 @@ impl Sim {
                 backtraces: self.backtraces,
                 shutdown: self.shutdown.clone(),
             },
-            &|fibers| name(fibers).to_string(),
+            &|fibers| name(fibers, Vec::new()).to_string(),
             &mut || value = f.take().map(__rust_begin_short_backtrace),
         );
         match (run.deadlock, run.outcome) {
-            (Some(fibers), _) => Err(name(fibers)),
+            (Some(fibers), _) => Err(name(fibers, run.cycles)),
             (None, Ok(())) => Ok(value.expect("the first fiber was there")),
             (None, Err(payload)) => resume_unwind(payload),
         }
@@ -183,6 +185,8 @@ pub(crate) struct Run {
     pub(crate) outcome: thread::Result<()>,
     /// The stuck fibers, at a deadlock.
     pub(crate) deadlock: Option<Vec<Stuck>>,
+    /// Those of them that wait for each other.
+    pub(crate) cycles: Vec<Cycle>,
     /// The fibers that were not over when the first one was.
     pub(crate) left: Vec<Stuck>,
     /// Whether a random number was drawn.
@@ -218,12 +222,14 @@ pub(crate) fn simulate(
     local.common.backtraces.set(setup.backtraces);
     local.common.settles.set(settles).expect("the worker is new");
     local.reserve_stack().expect("a stack for the first fiber");
-    let (deadlock, left) = (RefCell::new(None), RefCell::new(Vec::new()));
+    let (deadlock, left, cycles) = (RefCell::new(None), RefCell::new(Vec::new()), RefCell::default());
+    let of = Arc::clone(&local.common.group);
     let outcome = with_family(|family| {
         course.borrow_mut().stop = Some(family.token());
         let on_deadlock = |fibers| {
             assert!(deadlock.borrow().is_none(), "still stuck after cancellation: {}", report(fibers));
             *deadlock.borrow_mut() = Some(fibers);
+            *cycles.borrow_mut() = cycles_of(&of);
             family.token().cancel_with(format!("the simulation came to a deadlock ({})", setup.name));
         };
         if setup.open {
@@ -242,7 +248,14 @@ pub(crate) fn simulate(
     });
     let course = Rc::into_inner(course).expect("the worker has ended, and its policy with it").into_inner();
     let has_drawn = clock.has_drawn();
-    Run { outcome, deadlock: deadlock.into_inner(), left: left.into_inner(), has_drawn, course }
+    Run {
+        outcome,
+        deadlock: deadlock.into_inner(),
+        cycles: cycles.into_inner(),
+        left: left.into_inner(),
+        has_drawn,
+        course,
+    }
 }
 
 /// Lets all other fibers of the simulation run until none of them is ready: each has ended, or
@@ -331,12 +344,15 @@ pub struct Deadlock {
     pub seed: u64,
     /// The stuck fibers, and each one's wait.
     pub fibers: Vec<Stuck>,
+    /// Those of them that wait for each other, as far as the owners of things are known.
+    pub cycles: Vec<Cycle>,
 }
 
 impl std::fmt::Display for Deadlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "deadlock (seed {}): nothing can run, and no timer is left", self.seed)?;
         self.fibers.iter().try_for_each(|stuck| writeln!(f, "  {stuck}"))?;
+        self.cycles.iter().try_for_each(|cycle| write!(f, "{cycle}"))?;
         match self.fibers.iter().any(|stuck| stuck.network) {
             true => writeln!(f, "  (`Sim::open` waits for the network)"),
             false => Ok(()),
