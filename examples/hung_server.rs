@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p examples --example hung_server          # hangs a server, asks, and checks the answer
-//! cargo run -p examples --example hung_server serve    # hangs; `kill -QUIT` it, or Ctrl-\\
+//! cargo run -p examples --example hung_server serve    # hangs; `kill -QUIT` it, or Ctrl-\
 //! ```
 
 use segue::sched::Runtime;

@@ -1,6 +1,6 @@
 //! A dump at each SIGQUIT.
 //!
-//! Used by programs that are to say what they do when they hang, by Ctrl-\\ or `kill -QUIT`.
+//! Used by programs that are to say what they do when they hang, by Ctrl-\ or `kill -QUIT`.
 
 use crate::signal::{Signal, Signals};
 use segue_sched::dump;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::thread;
 
-/// Has the process write a [`dump`] to its standard error at each SIGQUIT (Ctrl-\\, `kill -QUIT`),
+/// Has the process write a [`dump`] to its standard error at each SIGQUIT (Ctrl-\, `kill -QUIT`),
 /// in place of its end by that signal.
 ///
 /// A thread of its own waits for the signal and writes the dump, so that one is written also if no

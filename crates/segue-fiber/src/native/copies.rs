@@ -35,7 +35,7 @@ pub(super) struct Part {
 
 impl Part {
     /// The trace of this stack. `word` gives a copied word by its place.
-    pub fn unwind(&self, word: impl Fn(usize) -> usize) -> StackTrace {
+    pub(super) fn unwind(&self, word: impl Fn(usize) -> usize) -> StackTrace {
         let (addresses, whole) = unwind(&self.registers, |address| {
             let offset = address.checked_sub(self.start)?;
             let is_copied = offset.is_multiple_of(WORD) && offset / WORD < self.count;

@@ -271,6 +271,7 @@ const NONE: &[In] = &[
     In("segue-sched: trait Folder", "sealed: private to parallel loops"),
     In("segue-sched: trait Adds", "sealed: private to parallel loops"),
     In("segue-sched: trait Countable", "sealed: private to parallel loops"),
+    In("segue-fiber: Watched::visit", "for dumps; called in a signal handler, by a contract"),
     In("segue-fiber: Coroutine::new", "the main function of a stack, for schedulers"),
     In("segue-std: trait CommandExt", "sealed: it has one implementation"),
     In("segue-std: trait Sealed", "seals the trait CommandExt"),

@@ -116,6 +116,36 @@ fn fibers_behind_one_that_does_not_come_back_are_found_as_well() {
     assert!(waiting.join().unwrap().is_err());
 }
 
+/// Says how long that takes, and how much memory: of a release build the figures that count.
+#[test]
+fn many_fibers_are_dumped_whole() {
+    let many = if cfg!(debug_assertions) { 2_000 } else { 100_000 };
+    let pool = Runtime::new().workers(2).name("many").pool().unwrap();
+    let (resolver, promised) = promise::<()>();
+    let (promised, ready) = (Arc::new(promised), Arc::new(AtomicUsize::new(0)));
+    let start = |_| {
+        let (promised, ready) = (Arc::clone(&promised), Arc::clone(&ready));
+        Builder::new().name("one of many").on(&pool).spawn(move || {
+            ready.fetch_add(1, Relaxed);
+            promised.wait().map(drop)
+        })
+    };
+    let fibers: Vec<_> = (0..many).map(start).collect();
+    while ready.load(Relaxed) < many {
+        thread::yield_now();
+    }
+    for _ in 0..3 {
+        let dump = segue::dump();
+        let began = std::time::Instant::now();
+        let text = dump.to_string();
+        let found = dump.fibers().filter(|fiber| fiber.name.as_deref() == Some("one of many")).count();
+        println!("{found} fibers in {:?}; as text of {} MB in {:?}", dump.took, text.len() >> 20, began.elapsed());
+        assert_eq!(found, many);
+    }
+    let _ = resolver.fill(());
+    fibers.into_iter().for_each(|fiber| fiber.join().unwrap().unwrap());
+}
+
 #[test]
 fn schedulers_begin_and_end_during_dumps() {
     let over = AtomicBool::new(false);
