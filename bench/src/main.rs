@@ -69,7 +69,7 @@ enum Command {
     Serve([String; 2]),
     Soak(Soak),
     SoakWeb(Restarts),
-    SoakServer,
+    SoakServer { patient: bool },
 }
 
 /// What to measure, and where to write it.
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
         Command::Child(names) => serve(&names),
         Command::Soak(soak) => soak.run(),
         Command::SoakWeb(soak) => soak.run(),
-        Command::SoakServer => soak::serve(),
+        Command::SoakServer { patient } => soak::serve(patient),
         Command::Serve([service, who]) if service == contests::FIB => contests::serve_fib(&who),
         Command::Serve([service, who]) => servers::serve(&service, &who),
     };
@@ -165,7 +165,7 @@ fn parse_soak(mut args: lexopt::Parser) -> Result<Command, lexopt::Error> {
                 let directory = PathBuf::from(args.value()?);
                 files = Some(["soak.csv", "soak.svg"].map(|name| directory.join(name)));
             }
-            Long("server") => return Ok(Command::SoakServer),
+            Long("server") => return Ok(Command::SoakServer { patient: is_web }),
             Long("help") | Short('h') => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }

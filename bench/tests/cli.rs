@@ -141,6 +141,35 @@ fn a_contest_writes_its_rows_its_points_and_its_picture() {
     assert!(picture.ends_with("</svg>\n"), "{picture}");
 }
 
+/// The load over TLS and over WebSockets, with servers of their own.
+#[test]
+fn each_profile_of_the_contest_web_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("rows.json");
+    let out = bench(&["run", "web", "--smoke", "--json", file.to_str().expect("text")]);
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{said} {}", String::from_utf8_lossy(&out.stderr));
+    let text = std::fs::read_to_string(&file).expect("the file is written");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let points = results["runs"][0]["points"].as_array().expect("points");
+    let segue = ["segue, server, ring", "segue, server, epoll"];
+    for (profile, rivals) in [
+        ("peak", &["hyper", "axum", "actix-web"][..]),
+        ("two thirds of the slowest peak", &["hyper"]),
+        ("short connections", &["hyper"]),
+        ("pipelined", &["hyper"]),
+        ("JSON over TLS", &["axum", "actix-web"]),
+        ("a file over TLS", &["axum", "actix-web"]),
+        ("WebSocket echo", &["axum", "actix-web"]),
+    ] {
+        for who in segue.iter().filter(|who| !said.contains(&format!("{who} does not take part"))).chain(rivals) {
+            let point = points.iter().find(|point| point["profile"] == profile && point["who"] == **who);
+            let point = point.unwrap_or_else(|| panic!("no {who} in {profile}: {said}"));
+            assert!(point["served"].as_f64() > Some(0.0) && point["memory"].as_f64() > Some(0.0), "{point}");
+        }
+    }
+}
+
 #[test]
 fn a_soak_ends_and_writes_its_samples_and_their_picture() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -79,7 +79,7 @@ impl Soak {
         if may_have < self.connections as u64 + 100 {
             return Err(format!("a process may have {may_have} descriptors here"));
         }
-        let mut server = Server::start()?;
+        let mut server = Server::start(&["soak", "--server"])?;
         let began = Instant::now();
         let before = server.sample(began)?;
         let tally = Arc::new(Tally::default());
@@ -188,10 +188,10 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Result<Self, String> {
+    fn start(arguments: &[&str]) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|e| e.to_string())?;
         let mut command = Command::new(program);
-        command.args(["soak", "--server"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("the server does not start: {e}"))?;
         let input = child.stdin.take().expect("its input is a pipe");
         let mut output = BufReader::new(child.stdout.take().expect("its output is a pipe"));

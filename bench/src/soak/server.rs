@@ -1,5 +1,5 @@
-//! The server of the soak: `segue-http` and an echo, on one worker, with short time-outs, which
-//! count the connections that have a fiber.
+//! The server of the soak: `segue-http` and an echo, on one worker, with short time-outs or the
+//! default ones, which count the connections that have a fiber.
 
 use super::{ANSWER, LIMIT};
 use segue::net::{TcpListener, TcpStream};
@@ -14,13 +14,13 @@ static OPEN: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
 /// Tells its two addresses in a line, and then `connections answers` for each line of its input;
-/// the end of its input ends the process.
-pub fn serve() -> Result<(), String> {
+/// the end of its input ends the process. A patient server has the default time-outs.
+pub fn serve(patient: bool) -> Result<(), String> {
     crate::servers::allow_descriptors();
-    segue::runtime().workers(1).run(listen).flatten().map_err(|error| format!("the server: {error}"))
+    segue::runtime().workers(1).run(|| listen(patient)).flatten().map_err(|error| format!("the server: {error}"))
 }
 
-fn listen() -> io::Result<()> {
+fn listen(patient: bool) -> io::Result<()> {
     let [http, echo] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
     println!("{} {}", http.local_addr()?, echo.local_addr()?);
     std::thread::spawn(|| {
@@ -43,6 +43,9 @@ fn listen() -> io::Result<()> {
         ANSWERED.fetch_add(1, Relaxed);
         ANSWER
     });
+    if patient {
+        return server.config(Config::new().max_connections(1 << 20)).serve(Counting(&http));
+    }
     let config = Config::new().first_byte_timeout(LIMIT).head_timeout(LIMIT).body_timeout(LIMIT);
     let config = config.idle_timeout(10 * LIMIT).write_timeout(LIMIT).linger_timeout(LIMIT);
     server.config(config.max_connections(1 << 20)).serve(Counting(&http))

@@ -98,10 +98,14 @@ fn connect(address: &str) -> io::Result<TcpStream> {
     let begun = Instant::now();
     loop {
         let mut list = TcpStream::connect(address)?;
-        write!(list, "GET /json/list HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        list.read_to_string(&mut text)?;
-        let pages: Value = serde_json::from_str(text.split_once("\r\n\r\n").map_or("", |(_, body)| body))?;
+        list.set_read_timeout(Some(PATIENCE))?;
+        write!(list, "GET /json/list HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
+        // The browser keeps the connection open.
+        let head = read_head(&mut list)?.to_lowercase();
+        let length = head.split("content-length:").nth(1).and_then(|rest| rest.lines().next()?.trim().parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        list.read_exact(&mut body)?;
+        let pages: Value = serde_json::from_slice(&body)?;
         let page = pages.as_array().into_iter().flatten().find(|page| page["type"] == "page");
         if let Some(place) = page.and_then(|page| page["webSocketDebuggerUrl"].as_str()) {
             let path = place.trim_start_matches("ws://").trim_start_matches(address);
@@ -109,12 +113,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
             stream.set_read_timeout(Some(PATIENCE))?;
             write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")?;
             write!(stream, "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")?;
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte)?;
-                head.push(byte[0]);
-            }
+            read_head(&mut stream)?;
             return Ok(stream);
         }
         if begun.elapsed() > PATIENCE {
@@ -122,6 +121,16 @@ fn connect(address: &str) -> io::Result<TcpStream> {
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+fn read_head(stream: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
 /// Sends a text in one frame, with a mask of zeros.

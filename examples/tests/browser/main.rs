@@ -87,13 +87,13 @@ fn two_browsers_talk_in_the_chat() {
     let Some(chat) = chat else { return };
     let mut browsers = [(); 2].map(|()| Browser::open(&format!("{}/", chat.urls[0])).expect("a browser"));
     for browser in &mut browsers {
-        browser.until("document.title == 'Chat' && socket.readyState == 1");
+        browser.until("document.title == 'Chat' && lines.textContent == 'welcome'");
     }
     for (number, text) in ["hello", "you are <not> alone", "goodbye"].iter().enumerate() {
         let say = format!("document.getElementById('line').value = '{text}'; form.requestSubmit(); true");
         browsers[number % 2].evaluate(&say).expect("the page is there");
         for browser in &mut browsers {
-            let last = format!("[...document.querySelectorAll('#lines li')].map(li => li.textContent)[{number}]");
+            let last = format!("[...document.querySelectorAll('#lines li')].map(li => li.textContent)[{number} + 1]");
             browser.until(&format!("({last} ?? '').endsWith('{text}')"));
         }
     }
@@ -166,7 +166,7 @@ fn a_video_element_seeks_in_a_file_by_ranges() -> io::Result<()> {
         assert!(seen.is_ok(), "see above: {:?}", asked.lock().unwrap());
         io::Result::Ok(())
     })?;
-    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    let asked = asked.lock().unwrap();
     let begins = |range: &str| range.strip_prefix("bytes=")?.split('-').next()?.parse::<u32>().ok();
     let far = asked.iter().any(|(path, range, status)| {
         path == "/minute.wav" && *status == 206 && range.as_deref().and_then(begins) > Some(1_000_000)
