@@ -2,8 +2,11 @@
 //! the table of paths.
 
 use crate::paths::on_worker;
-use segue_http::{Server, Transport};
+use segue_http::{Listener, Server, Transport};
+use std::cell::Cell;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The header lines of a browser, as often as they are needed. Each name comes once.
@@ -44,11 +47,45 @@ const LINES: [&str; 30] = [
 /// of its own, and each response goes by a write.
 pub fn requests(headers: usize, n: u64) {
     let text = format!("GET /page HTTP/1.1\r\n{}\r\n\r\n", LINES[..headers].join("\r\n"));
-    let client = Client { read: text.len(), text: text.into_bytes(), left: n, answers: 0, expected: n };
+    let client = Client::new(text.into_bytes(), n, &Arc::new(AtomicUsize::new(1)));
     on_worker(move || {
         let server = Server::new(|_| "hello, world");
         server.serve_connection(client).expect("the client makes no mistakes");
     });
+}
+
+/// Has a server answer `n` connections of one request with so many headers, each in a fiber of its
+/// own, as from a listener.
+pub fn connections(headers: usize, n: u64) {
+    let text = format!("GET /page HTTP/1.1\r\n{}\r\nConnection: close\r\n\r\n", LINES[..headers].join("\r\n"));
+    let text = text.into_bytes();
+    on_worker(move || {
+        let listener = Clients { text, left: Cell::new(n), present: Arc::default() };
+        let ended = Server::new(|_| "hello, world").serve(listener).expect_err("there are so many clients");
+        assert_eq!(ended.kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+/// Clients that come one after the other.
+struct Clients {
+    text: Vec<u8>,
+    left: Cell<u64>,
+    /// How many there are that have not gone.
+    present: Arc<AtomicUsize>,
+}
+
+impl Listener for Clients {
+    type Stream = Client;
+
+    fn accept(&self) -> io::Result<Client> {
+        while self.present.load(Ordering::Relaxed) > 0 {
+            segue::yield_now()?;
+        }
+        let left = self.left.get().checked_sub(1).ok_or(io::ErrorKind::InvalidInput)?;
+        self.left.set(left);
+        self.present.fetch_add(1, Ordering::Relaxed);
+        Ok(Client::new(self.text.clone(), 1, &self.present))
+    }
 }
 
 /// A transport from memory.
@@ -60,6 +97,15 @@ struct Client {
     left: u64,
     answers: u64,
     expected: u64,
+    /// One less when this one goes.
+    present: Arc<AtomicUsize>,
+}
+
+impl Client {
+    fn new(text: Vec<u8>, requests: u64, present: &Arc<AtomicUsize>) -> Client {
+        let present = Arc::clone(present);
+        Client { read: text.len(), text, left: requests, answers: 0, expected: requests, present }
+    }
 }
 
 impl Read for Client {
@@ -108,5 +154,6 @@ impl Transport for Client {
 impl Drop for Client {
     fn drop(&mut self) {
         assert_eq!(self.answers, self.expected, "each request has an answer");
+        self.present.fetch_sub(1, Ordering::Relaxed);
     }
 }

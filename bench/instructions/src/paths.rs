@@ -76,6 +76,9 @@ pub const ALL: &[Path] = &[
     }),
     path("http_8", "the same, with 8 headers", |n| http::requests(8, n)),
     path("http_30", "the same, with 30 headers", |n| http::requests(30, n)),
+    path("http_closing", "a connection of one request is accepted, gets a fiber, and ends", |n| {
+        http::connections(1, n)
+    }),
 ];
 
 /// Runs a function as a fiber of a scheduler with one worker.

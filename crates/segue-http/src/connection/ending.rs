@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use segue_core::{Cancelled, is_cancelled};
 
 use crate::connection::contexts::Contexts;
-use crate::wire::buffers::{AT_ONCE, MEDIUM, Wire};
+use crate::wire::buffers::{AT_ONCE, MEDIUM, SMALL, Wire};
 use crate::wire::line::Line;
 use crate::wire::transport::Transport;
 
@@ -76,10 +76,15 @@ impl<'c> Ending<'c> {
     /// over, by its end or by a limit; else the caller was cancelled.
     fn discard(&self, left: &mut usize, time: impl Fn(Instant) -> Duration) -> bool {
         let wire = &mut *self.wire();
+        // Most clients have nothing to say.
+        let mut room = SMALL;
         while *left > 0 {
             wire.consume(wire.arrived().len());
-            match wire.fill(time(wire.transport.now()), MEDIUM) {
-                Ok(count @ 1..) => *left = left.saturating_sub(count),
+            match wire.fill(time(wire.transport.now()), room) {
+                Ok(count @ 1..) => {
+                    *left = left.saturating_sub(count);
+                    room = MEDIUM;
+                }
                 Ok(0) => return true,
                 Err(error) => return !Cancelled::caused(&error),
             }

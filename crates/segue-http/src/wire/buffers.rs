@@ -17,6 +17,9 @@ pub(crate) const FIRST: usize = 512;
 /// large ones.
 const SPARE: usize = 32;
 const SPARE_SIZE: usize = MEDIUM;
+/// And how many of the larger ones, which gather responses to requests that came together.
+const LARGE: usize = 2;
+const LARGE_SIZE: usize = 2 * HIGH_WATER;
 /// How much room a read gets while a body arrives.
 pub(crate) const MEDIUM: usize = 16 << 10;
 /// Output beyond this length is sent.
@@ -46,7 +49,10 @@ fn with_spare<T: Default>(f: impl FnOnce(&mut Spare) -> T) -> T {
 }
 
 fn keep(buffers: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
-    if (SMALL..=SPARE_SIZE).contains(&buffer.capacity()) && buffers.len() < SPARE {
+    let is_large = |buffer: &Vec<u8>| buffer.capacity() > SPARE_SIZE;
+    // The last one that was left is the next one that is taken: a few large ones serve all.
+    let has_room = !is_large(&buffer) || buffers.iter().filter(|kept| is_large(kept)).count() < LARGE;
+    if has_room && (SMALL..=LARGE_SIZE).contains(&buffer.capacity()) && buffers.len() < SPARE {
         buffers.push(buffer);
     }
 }
@@ -118,9 +124,35 @@ impl<T> Wire<T> {
     }
 }
 
+/// The buffers are left to the next connection: most connections are short.
+impl<T: ?Sized> Drop for Wire<T> {
+    fn drop(&mut self) {
+        self.leave_buffers();
+    }
+}
+
+impl<T: ?Sized> Wire<T> {
+    /// Leaves the buffers to others.
+    #[inline(never)] // A wait for the first input is to need little of the stack.
+    fn leave_buffers(&mut self) {
+        let (input, mut out) = (std::mem::take(&mut self.input), std::mem::take(&mut self.out));
+        if input.capacity() + out.capacity() > 0 {
+            // A connection may end with output that could not be sent.
+            out.clear();
+            with_spare(|spare| {
+                keep(&mut spare.input, input);
+                keep(&mut spare.out, out);
+            });
+        }
+    }
+}
+
 impl Wire<dyn Transport> {
     /// Has the transport make itself ready, within a time limit.
     pub(crate) fn handshake(&mut self, limit: Duration) -> io::Result<()> {
+        if !self.transport.needs_handshake() {
+            return Ok(());
+        }
         segue_core::timeout(limit, || self.transport.handshake())
     }
 
@@ -183,18 +215,6 @@ impl Wire<dyn Transport> {
             self.take_first(count)?;
         }
         Ok(count)
-    }
-
-    /// Leaves the buffers to others.
-    #[inline(never)] // A wait for the first input is to need little of the stack.
-    fn leave_buffers(&mut self) {
-        let (input, out) = (std::mem::take(&mut self.input), std::mem::take(&mut self.out));
-        if input.capacity() + out.capacity() > 0 {
-            with_spare(|spare| {
-                keep(&mut spare.input, input);
-                keep(&mut spare.out, out);
-            });
-        }
     }
 
     /// Has the first input, of so many bytes, in a buffer.

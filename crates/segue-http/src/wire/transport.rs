@@ -84,6 +84,19 @@ pub trait Transport: io::Read + io::Write {
         Ok(())
     }
 
+    /// Whether there is something to do in a [handshake](Self::handshake). By default there may be;
+    /// a stream that has nothing to agree on says so, and spares each connection a timer.
+    ///
+    /// ```
+    /// use segue_http::Transport;
+    /// use segue_io::net::UnixStream;
+    /// assert!(!Transport::needs_handshake(&UnixStream::pair()?.0));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn needs_handshake(&self) -> bool {
+        true
+    }
+
     /// Sends bytes of a file from an offset on, at most `count`, without a copy in the program, and
     /// returns how many the client's stream took, as a write does: at least one, unless the file
     /// ends at the offset.
@@ -165,6 +178,10 @@ impl<P: Protocol> Transport for Stream<P> {
         self.shutdown(Shutdown::Write)
     }
 
+    fn needs_handshake(&self) -> bool {
+        false
+    }
+
     fn send_file(&mut self, file: &File, offset: u64, count: u64) -> io::Result<u64> {
         file.send_to(self, offset, count)
     }
@@ -191,6 +208,10 @@ impl Transport for std::net::TcpStream {
 
     fn shutdown_write(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
+    }
+
+    fn needs_handshake(&self) -> bool {
+        false
     }
 
     fn connection(&self) -> Connection {

@@ -3,10 +3,11 @@
 use crate::common;
 
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
 use http::{Method, StatusCode};
-use segue_http::{BodyError, IntoResponse, Payload, Request, Response, Server};
+use segue_http::{BodyError, Html, IntoResponse, Payload, Request, Response, Server};
 
 fn get(method: &str, version: &str) -> Step {
     send(format!("{method} / HTTP/{version}\r\nHost: h\r\n\r\n"))
@@ -282,4 +283,55 @@ fn a_handler_cannot_leave_anything_behind_for_the_next_request() {
     });
     let replies = log.responses();
     assert_eq!(replies[0].text(), replies[1].text());
+}
+
+/// Responses of a thread share the memory of their headers, and requests that of theirs: nothing
+/// of one shows in another.
+#[test]
+fn memory_that_is_used_again_has_nothing_of_before() {
+    let makers: [fn() -> Response; 6] = [
+        || "text".into_response(),
+        || b"bytes"[..].into_response(),
+        || ([("content-type", "text/css"), ("x-one", "1")], "style").into_response(),
+        || ([("x-two", "2")], "more").into_response(),
+        || Html("<p>").into_response(),
+        || StatusCode::NOT_FOUND.into_response(),
+    ];
+    let expected = [
+        (Some("text/plain; charset=utf-8"), None, None),
+        (Some("application/octet-stream"), None, None),
+        (Some("text/css"), Some("1"), None),
+        (Some("text/plain; charset=utf-8"), None, Some("2")),
+        (Some("text/html; charset=utf-8"), None, None),
+        (None, None, None),
+    ];
+    // Each one after each other one.
+    for first in 0..makers.len() {
+        for second in 0..makers.len() {
+            let which = AtomicUsize::new(0);
+            let requests = [
+                send("GET /one HTTP/1.1\r\nHost: h\r\nX-Only-Here: a\r\nAccept: a\r\n\r\n"),
+                send("GET /two HTTP/1.1\r\nhost: h\r\naccept: b\r\nAccept: c\r\n\r\n"),
+                Step::End,
+            ];
+            let log = serve(plain(), requests, |request| {
+                let headers = request.headers();
+                let accepted: Vec<_> = headers.get_all("accept").iter().map(|value| value.to_str().unwrap()).collect();
+                let own = request.extensions().get::<u8>();
+                let count = which.fetch_add(1, Ordering::Relaxed);
+                match request.uri().path() {
+                    "/one" => assert_eq!((headers.len(), &*accepted, own), (3, &["a"][..], None)),
+                    path => assert_eq!((path, headers.len(), &*accepted, own), ("/two", 3, &["b", "c"][..], None)),
+                }
+                request.extensions_mut().insert(7u8);
+                makers[[first, second][count]]()
+            });
+            let replies = log.responses();
+            assert_eq!(replies.len(), 2);
+            for (reply, at) in replies.iter().zip([first, second]) {
+                let found = (reply.header("content-type"), reply.header("x-one"), reply.header("x-two"));
+                assert_eq!(found, expected[at], "{at} of {first}, {second}");
+            }
+        }
+    }
 }

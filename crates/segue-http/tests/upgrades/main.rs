@@ -58,7 +58,7 @@ fn bytes_behind_the_head_are_the_first_of_the_stream() {
             steps.push(Step::End);
             let log = serve(plain(), steps, handler);
             assert!(log.output() == expected, "{length}");
-            assert_eq!(log.events().last(), Some(&Event::Read(16 << 10)), "the end lingers");
+            assert!(matches!(log.events().last(), Some(Event::Read(4096..))), "the end lingers");
             assert!(log.events().contains(&Event::ShutdownWrite));
         }
     }

@@ -45,18 +45,33 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// A shorter wait is none: the fiber would be late before it was suspended.
+const SHORTEST: Duration = Duration::from_micros(1);
+
 /// Carries out an op, suspending the calling fiber, or parking the calling thread, while the kernel
 /// isn't ready.
 ///
-/// `timeout` counts from the first wait; `None` is for ever.
+/// `timeout` counts from the first wait; `None` is for ever. With less than a microsecond the op is
+/// attempted once.
 #[track_caller]
 pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Duration>) -> io::Result<O::Output> {
     segue_core::admit()?;
+    if timeout.is_some_and(|time| time < SHORTEST) {
+        return at_once(socket, &mut op);
+    }
     let mut deadline = None;
     match completions::carry_out(socket, &mut op, timeout, &mut deadline) {
         Some(result) => result,
         None => by_readiness(socket, &mut op, timeout, deadline),
     }
+}
+
+/// Attempts an op whose limit leaves no time to wait.
+#[inline(never)] // As `by_readiness`.
+fn at_once<O: Op>(socket: &Socket, op: &mut O) -> io::Result<O::Output> {
+    let output = last(socket, op)?;
+    segue_core::drivers::charge(op.moved(&output) / BYTES);
+    Ok(output)
 }
 
 /// Carries out an op that does not fly. Its deadline is set already if the op has flown.

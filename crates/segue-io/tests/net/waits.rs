@@ -52,6 +52,28 @@ fn a_read_ends_at_its_time_out_and_not_before() {
 }
 
 #[test]
+fn a_read_with_less_than_a_microsecond_is_one_attempt() {
+    everywhere(|| {
+        let (client, mut server) = pair();
+        let at_once = Some(Duration::from_nanos(1));
+        server.set_read_timeout(at_once).unwrap();
+        for _ in 0..3 {
+            assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        }
+        (&client).write_all(b"xy").unwrap();
+        server.set_read_timeout(None).unwrap();
+        server.peek(&mut [0]).unwrap();
+        server.set_read_timeout(at_once).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap(), 1);
+        assert_eq!(server.read(&mut [0]).unwrap(), 1);
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(client);
+        server.set_read_timeout(None).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap(), 0);
+    });
+}
+
+#[test]
 fn a_time_out_counts_from_its_own_read_after_many_others() {
     everywhere(|| {
         let (client, mut server) = pair();
