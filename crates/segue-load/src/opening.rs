@@ -30,11 +30,16 @@ impl Opening {
     /// One connection has told; then waits for the start. `None` after a cancellation, or if there
     /// will be no start.
     pub(crate) fn told(&self) -> Option<Instant> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+        self.tell(1);
+        self.start.wait().ok().copied()
+    }
+
+    /// These connections have told, or will not be.
+    pub(crate) fn tell(&self, connections: usize) {
+        if connections > 0 && self.left.fetch_sub(connections, Ordering::Relaxed) == connections {
             // Set once: nobody else is the last one.
             let _ = self.opened.try_set(Instant::now());
         }
-        self.start.wait().ok().copied()
     }
 
     /// A source that is ready when all have told.

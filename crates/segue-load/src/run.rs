@@ -72,7 +72,7 @@ fn ask(
     let schedule = OnceCell::new();
     let tally = RefCell::new(Tally::new());
     let thread = Thread { options, address, expected, opening, schedule, number, tally, seen, others: Cell::new(0) };
-    segue::runtime().workers(1).run(|| {
+    let ran = segue::runtime().workers(1).run(|| {
         token.run(|| {
             segue::scope(|scope| {
                 for _ in 0..connections {
@@ -83,10 +83,15 @@ fn ask(
         // Without a start nothing was due.
         let left = thread.schedule.get().map_or(0, |schedule| schedule.left(Instant::now()));
         thread.tally.borrow_mut().wrong(Kind::Unsent, left);
-        // The inbox has room, and is there.
-        let _ = ended.send(());
-    })?;
-    Ok(thread.tally.into_inner())
+    });
+    if ran.is_err() {
+        // Nobody is to wait for connections of a runtime that could not start.
+        token.cancel();
+        opening.tell(connections);
+    }
+    // The inbox has room, and is there.
+    let _ = ended.send(());
+    ran.map(|()| thread.tally.into_inner())
 }
 
 /// Waits until all threads have ended. Returns for how long requests were sent.

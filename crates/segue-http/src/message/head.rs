@@ -26,7 +26,8 @@ const MAX_TARGET: usize = u16::MAX as usize - 1;
 
 /// The most room of a header map that is kept, with its head, for the next request.
 const MAX_SPARE: usize = 192;
-/// The size of a new store for the bytes of heads. A value that a program keeps holds its store.
+/// The size of a store for the bytes of heads; a longer head has bytes of its own. A value that a
+/// program keeps holds its store.
 const STORE: usize = 1 << 10;
 
 thread_local! {
@@ -242,11 +243,15 @@ fn finish(
     head.size = size;
     head.lines = request.headers.len();
     // One copy, which the target and all values share.
-    if head.store.capacity() < size {
-        head.store.reserve(size.max(STORE));
-    }
-    head.store.extend_from_slice(input);
-    let shared = head.store.split().freeze();
+    let shared = if size > STORE {
+        Bytes::copy_from_slice(input)
+    } else {
+        if head.store.capacity() < size {
+            head.store.reserve(STORE);
+        }
+        head.store.extend_from_slice(input);
+        head.store.split().freeze()
+    };
     let share = |part: &[u8]| {
         let at = part.as_ptr().addr() - input.as_ptr().addr();
         shared.slice(at..at + part.len())

@@ -443,23 +443,22 @@ impl<'c> WebSocket<'c> {
         self.over = true;
         match sent.map_err(into_io) {
             Err(error) if Cancelled::caused(&error) && !is_cancelled() => Ok(()),
-            sent => sent.and_then(|()| self.await_answer(begun)),
+            sent => sent.and_then(|()| self.await_answer(begun, self.pipe.stream.now())),
         }
     }
 
-    /// Waits for the client's answer to a goodbye that was begun at this instant, and discards the
-    /// messages before the answer.
+    /// Waits for the client's answer to a goodbye, and discards the messages before the answer.
     ///
-    /// In a shutdown a client that is silent does not hold the server up: a client that sends
-    /// has its time, so that no reset overtakes the goodbye on its way to that client.
-    fn await_answer(&mut self, begun: Instant) -> io::Result<()> {
+    /// In a shutdown a client that is silent after the goodbye does not hold the server up: a client
+    /// that sends has its time, so that no reset overtakes the goodbye on its way to that client.
+    fn await_answer(&mut self, begun: Instant, said: Instant) -> io::Result<()> {
         let close = begun.checked_add(self.limits.close_timeout);
         // A transport without a source waits in its reads.
         let mut is_blind = false;
         loop {
             let now = self.pipe.stream.now();
             let hurries = is_finishing();
-            let silent = self.pipe.heard.max(begun).checked_add(SILENCE).filter(|_| hurries);
+            let silent = self.pipe.heard.max(said).checked_add(SILENCE).filter(|_| hurries);
             let end = close.into_iter().chain(silent).min();
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
