@@ -140,7 +140,7 @@ impl<'c> Incoming<'c> {
         }
     }
 
-    /// The time that a connection without input may take, whose place may be given away meanwhile.
+    /// The time that a connection without input may take. Its place may be given away meanwhile.
     fn rest_time(&self) -> Duration {
         if self.last {
             return AT_ONCE;

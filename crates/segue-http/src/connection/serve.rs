@@ -245,7 +245,7 @@ impl<'c> Served<'c> {
         self.responder().respond(response, is_head, Version::HTTP_11, false)
     }
 
-    /// After the response: makes way for the next request, or sends what there is. Returns whether
+    /// After the response: makes way for the next request, or sends the output. Returns whether
     /// another one may follow.
     fn conclude(&mut self, keep_alive: bool, state: &mut State, progress: &Progress<'_>) -> io::Result<bool> {
         if keep_alive {

@@ -267,7 +267,7 @@ fn finish(
     Ok(true)
 }
 
-/// Puts header lines into the map, whose values share the bytes of the head.
+/// Puts header lines into the map. Their values share the bytes of the head.
 fn append_lines(
     headers: &mut HeaderMap,
     lines: &[httparse::Header<'_>],

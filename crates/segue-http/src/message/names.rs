@@ -5,9 +5,9 @@
 //! four words and a copy. Another one is made lower-case, is searched among the standard names, and
 //! takes an allocation if it is none of these.
 //!
-//! The store has a fixed number of places; where both of a name are taken, the name displaces one. So a
-//! client that makes up names costs others a little time, and no memory. Names are not secret: a
-//! client that measures whether a name was met learns nothing of values.
+//! The store has a fixed number of places; where both of a name are taken, the name displaces one.
+//! So a client that makes up names costs others a little time, and no memory. Names are not secret:
+//! a client that measures whether a name was met learns nothing of values.
 
 use std::cell::Cell;
 

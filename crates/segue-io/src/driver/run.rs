@@ -66,7 +66,7 @@ pub(crate) fn run<O: Op>(socket: &Arc<Socket>, mut op: O, timeout: Option<Durati
     }
 }
 
-/// Attempts an op whose limit leaves no time to wait.
+/// Attempts an op with a limit that leaves no time to wait.
 #[inline(never)] // As `by_readiness`.
 fn at_once<O: Op>(socket: &Socket, op: &mut O) -> io::Result<O::Output> {
     let output = last(socket, op)?;
