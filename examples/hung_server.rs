@@ -1,9 +1,10 @@
-//! A server that hangs, and says why when asked: two fibers of different schedulers hold a lock each
-//! and wait for the other's, and a worker is in foreign code, with a fiber and a closure behind it.
+//! A server that hangs, and says why when asked: two fibers of different schedulers hold a lock
+//! each and wait for the other's, and a worker is in foreign code, with a fiber and a closure
+//! behind it.
 //!
 //! ```sh
-//! cargo run -p examples --example hung_server          # hangs a server, asks, and checks the answer
-//! cargo run -p examples --example hung_server serve    # hangs; `kill -QUIT` it, or Ctrl-\
+//! cargo run -p examples --example hung_server          # hangs a server, asks, and checks the
+//! answer cargo run -p examples --example hung_server serve    # hangs; `kill -QUIT` it, or Ctrl-\
 //! ```
 
 use segue::sched::Runtime;

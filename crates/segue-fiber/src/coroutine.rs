@@ -251,7 +251,7 @@ impl<H> Coroutine<H> {
     /// Copies its stacks while it rests, for a [backtrace](StackCopies::backtrace) later; `None` if
     /// there is no room. Async-signal-safe.
     pub fn copy_stack(&self, copies: &mut StackCopies) -> Option<Copied> {
-        // SAFETY: as in `backtrace`.
+        // SAFETY: a handle is in use, so the coroutine does not run, as in `backtrace`.
         unsafe { self.raw().copy_stack(copies) }
     }
 

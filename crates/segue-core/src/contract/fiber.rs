@@ -304,7 +304,7 @@ impl Fiber {
     /// As [`waits_on`](Self::waits_on), and async-signal-safe: `None`, too, while another thread
     /// looks.
     pub fn glance_at_wait(&self) -> Option<WaitsOn> {
-        // SAFETY: as in `waits_on`.
+        // SAFETY: the frame of the wait stays until the pointer is taken back, as in `waits_on`.
         self.waits_on.glance().and_then(|waits| unsafe { waits.as_ref() }.copied())
     }
 

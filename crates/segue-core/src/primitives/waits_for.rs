@@ -1,13 +1,14 @@
 //! The object of a wait: its kind, the line that waits, its address, and the word of its owner.
 //!
-//! Written by each wait that has to suspend, into the frame of that wait; read by reports and dumps.
+//! Written by each wait that has to suspend, into the frame of that wait; read by reports and
+//! dumps.
 //!
-//! # Who writes what
+//! # The writers and readers
 //!
 //! | record | written | read |
 //! | --- | --- | --- |
 //! | [`WaitsOn`], in the waiter's frame | by the waiter, where it is about to suspend; a fast way writes nothing | by the waiter's own thread between turns, or in a signal handler of that thread |
-//! | [`Owner`], in a lock or a cell | by the side that has just locked, one relaxed store; by a slow unlock | by whoever dumps a fiber that waits for the lock, and so keeps the lock in place |
+//! | [`Owner`], in a lock or a cell | by the side that has just locked, one relaxed store; by a slow unlock | by dumps of a fiber that waits for the lock, and so keeps the lock in place |
 //!
 //! **An owner is a hint.** The word names the fiber that locked. A guard may be sent to another
 //! fiber, or forgotten; the fiber may have ended: then its number belongs to nobody, as numbers of
@@ -108,7 +109,7 @@ impl Object {
     }
 }
 
-/// What a suspended fiber says of its wait.
+/// The words of a suspended fiber about its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitsOn {
     /// The kind of thing, and the line.

@@ -5,8 +5,8 @@
 //! # The idea
 //!
 //! A thread that is about to sleep puts a record on a list, and takes that back when awake, before
-//! its wait can end. Both take a lock, which is nothing beside a sleep. A thread that finds its mail
-//! by looking, without a sleep, writes no record; nor does a worker that idles.
+//! its wait can end. Both take a lock, which is nothing beside a sleep. A thread that finds its
+//! mail by looking, without a sleep, writes no record; nor does a worker that idles.
 //!
 //! **The race to fear**: a dump follows the address of the thing that a thread waits for, and that
 //! thing is gone. It cannot: the thread keeps the thing in place as long as the wait lasts, the

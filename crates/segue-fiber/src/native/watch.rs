@@ -8,8 +8,9 @@
 //! Nobody can read another thread's registers but the thread itself, in a signal handler. So the
 //! asker sends the thread a signal (`platform/linux/asking.rs`); the handler copies registers and
 //! stacks ([`Sample`]) into memory that the asker has prepared, and the asker unwinds the copy. A
-//! dump has the handler copy the thread's resting fibers, too, by a *visit*. The slow parts, and those that allocate, are on the asker's side. The thread loses the time of a
-//! signal and of the copying.
+//! dump has the handler copy the thread's resting fibers, too, by a *visit*. The slow parts, and
+//! those that allocate, are on the asker's side. The thread loses the time of a signal and of the
+//! copying.
 //!
 //! # The hand-over word, one for each thread
 //!
@@ -23,11 +24,11 @@
 //!    any but COPYING ----> ENDED   the thread, when it ends; for good
 //! ```
 //!
-//! Sample and visit are the handler's while the word is COPYING, and the asker's otherwise. There is one
-//! asker at a time, by a mutex on the askers' side. The asker leaves ASKED by a compare-and-swap,
-//! and so does the handler, so that one of the two has the sample. An asker that runs out of time
-//! while the word is COPYING leaves the word to the handler, which ends soon (the thread is running
-//! the handler); the next asker finds COPIED, and stores IDLE.
+//! Sample and visit are the handler's while the word is COPYING, and the asker's otherwise. There
+//! is one asker at a time, by a mutex on the askers' side. The asker leaves ASKED by a
+//! compare-and-swap, and so does the handler, so that one of the two has the sample. An asker that
+//! runs out of time while the word is COPYING leaves the word to the handler, which ends soon (the
+//! thread is running the handler); the next asker finds COPIED, and stores IDLE.
 //!
 //! When idle, the word is IDLE and nothing refers to the thread but the handles.
 //!
@@ -103,7 +104,7 @@ struct Visit {
     call: unsafe fn(*mut (), *const (), &Interrupted<'_>),
 }
 
-/// A thread that was interrupted by a [visit](Watched::visit), on whose stacks.
+/// The stacks on which a thread was interrupted by a [visit](Watched::visit).
 pub struct Interrupted<'a>(&'a Sample);
 
 impl Interrupted<'_> {
@@ -240,7 +241,7 @@ impl Watched {
         /// The state is a `T` that nobody else has, and the function is of the type that stands
         /// here.
         unsafe fn call<T>(state: *mut (), visit: *const (), interrupted: &Interrupted<'_>) {
-            // SAFETY: by the contract.
+            // SAFETY: by the contract both are of these types, and nobody else uses the state.
             unsafe {
                 let visit = std::mem::transmute::<*const (), unsafe fn(&mut T, &Interrupted<'_>)>(visit);
                 visit(&mut *state.cast::<T>(), interrupted);

@@ -17,7 +17,7 @@
 //! beginning of the second: at the same time. None of them has unlocked, initialised or ended
 //! meanwhile, as none has run.
 //!
-//! What an owner's word can't tell: that a guard was sent to another fiber, or forgotten.
+//! An owner's word can't tell that a guard was sent to another fiber, or forgotten.
 //!
 //! **Woken waiters** count as waiting until they run. That makes no false cycle: a lock that is
 //! handed to a waiter names nobody until that waiter runs; a fiber that has ended is not in the

@@ -13,9 +13,9 @@
 //! woken, nothing runs again, no fiber gets or loses a turn. The rest is done by the caller, from
 //! the copies: the unwinding, the names, the search for cycles.
 //!
-//! # Who reads what
+//! # The readers
 //!
-//! | what | where | by whom |
+//! | part | where | read by |
 //! | --- | --- | --- |
 //! | the schedulers | `worker/roster.rs` | the caller, under a lock that only begins and ends of schedulers take |
 //! | a worker's fibers | its roll, and their headers | the worker's thread, for the caller (`worker/seat.rs`) |
@@ -48,8 +48,8 @@ use std::time::Instant;
 /// One dump at a time: each has room for thousands of fibers.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Says what every fiber of every scheduler does: its wait, the thing and its owner, for how long,
-/// where it was spawned, and its calls; which plain threads wait; which closures have not started;
+/// Lists every fiber of every scheduler, with its state: its wait, the thing and its owner, for how
+/// long, where it was spawned, and its calls; which plain threads wait; which closures have not started;
 /// and which of them wait for each other in a circle.
 ///
 /// A dump changes nothing: no fiber, thread or scheduler is woken, and none loses more than

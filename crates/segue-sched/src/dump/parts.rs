@@ -52,7 +52,7 @@ pub struct SchedulerDump {
 pub struct WorkerDump {
     /// Its number in its scheduler.
     pub index: usize,
-    /// Where it was met.
+    /// Where the worker was met.
     pub state: WorkerState,
     /// Its fibers.
     pub fibers: Vec<FiberDump>,
@@ -66,7 +66,7 @@ pub struct WorkerDump {
 pub enum WorkerState {
     /// In no turn: asleep, mostly.
     Idle,
-    /// Between two turns, to which it has come within ten milliseconds.
+    /// Between two turns, to which the worker has come within ten milliseconds.
     Turning,
     /// In a turn that is longer than that, or in that of the caller. Its other fibers can't run
     /// before the end of this turn.
@@ -81,12 +81,12 @@ pub enum WorkerState {
 pub enum FiberState {
     /// On its thread, or the host of a scheduler that is.
     Running,
-    /// In a wait. The wait may be over already, if another fiber of the same worker has ended it
+    /// In a wait. The wait may be over already, if another fiber of the same worker has ended that
     /// since: then the fiber is ready.
     Waiting,
     /// Resumed from another thread, and not yet seen by its worker.
     Woken,
-    /// Ready: it has given up its turn, or has not begun.
+    /// Ready: the fiber has given up its turn, or has not begun.
     Ready,
 }
 
@@ -100,21 +100,21 @@ pub struct FiberDump {
     pub id: u64,
     /// The name; of a long name the beginning.
     pub name: Option<String>,
-    /// What it does.
+    /// The state.
     pub state: FiberState,
     /// Its wait.
     pub waits_for: Option<WaitsFor>,
-    /// The address of the thing that it waits for, if that is known.
+    /// The address of that thing, if known.
     pub object: Option<usize>,
-    /// The owner of that thing, if it has one that is known.
+    /// The owner of that thing, if there is one that is known.
     pub owner: Option<OwnerDump>,
     /// Whether the wait is for the kernel: a socket, a pipe, a signal.
     pub is_for_kernel: bool,
-    /// For how long it has been suspended, to some ten milliseconds; not for one that runs.
+    /// For how long the fiber has been suspended, to some ten milliseconds; not for one that runs.
     pub age: Option<Duration>,
-    /// Where it was spawned.
+    /// Where the spawn was called.
     pub spawned_at: Option<&'static Location<'static>>,
-    /// The address of the scope, or of the scheduler, that it belongs to. A fiber that waits for
+    /// The address of the scope, or of the scheduler, of the fiber. A fiber that waits for
     /// the fibers of a scope has this as its object.
     pub scope: Option<usize>,
     /// Its calls, from its last one to the beginning of the fiber.
@@ -147,11 +147,11 @@ pub struct ThreadDump {
     pub name: Option<String>,
     /// Its wait.
     pub waits_for: WaitsFor,
-    /// The address of the thing that it waits for, if that is known.
+    /// The address of that thing, if known.
     pub object: Option<usize>,
-    /// The owner of that thing, if it has one that is known.
+    /// The owner of that thing, if there is one that is known.
     pub owner: Option<OwnerDump>,
-    /// For how long it has slept.
+    /// For how long the thread has slept.
     pub age: Duration,
     pub(crate) sleep: u64,
 }
@@ -162,9 +162,10 @@ pub struct ThreadDump {
 pub struct ClosureDump {
     /// The name for its fiber.
     pub name: Option<String>,
-    /// Where it was spawned.
+    /// Where the spawn was called.
     pub spawned_at: Option<&'static Location<'static>>,
-    /// The worker that it was sent to, or that offers it; `None` if it came from outside.
+    /// The worker to which the closure was sent, or that offers the closure; `None` if that came
+    /// from outside.
     pub worker: Option<usize>,
 }
 

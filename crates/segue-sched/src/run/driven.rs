@@ -308,7 +308,7 @@ impl<P: Policy, K: Park> Drive for Seated<P, K> {
     }
 
     fn abandon(&self) {
-        // SAFETY: the worker is in its box.
+        // SAFETY: the worker stays in its box, which nobody frees any more.
         unsafe { residents::depart(self.worker.local.common.at()) };
         self.worker.local.common.group.close();
     }

@@ -23,7 +23,7 @@ thread_local! {
 /// The worker stays in place until it [departs](depart).
 pub(crate) unsafe fn reside(worker: *const Common) {
     let _ = RESIDENTS.try_with(|residents| residents.borrow_mut().push(worker));
-    // SAFETY: as the caller promises.
+    // SAFETY: the worker stays in place until its departure, as the caller promises.
     unsafe { (*worker).remote().seat.reside(&raw const (*worker).residence) };
 }
 

@@ -17,7 +17,7 @@
 //! | enrol, when full | a larger block with the same; then the block's address | either |
 //! | strike | the last into the gap; then the length | the last one twice, the struck one not |
 //!
-//! A fiber that is struck off has returned, and its header is in place until after that. Who reads
+//! A fiber that is struck off has returned, and its header is in place until after that. A reader
 //! tells doubles by the fibers' numbers.
 #![allow(unsafe_code)] // Places of a block are written by address.
 
@@ -122,7 +122,7 @@ impl Roll {
 
 impl Drop for Roll {
     fn drop(&mut self) {
-        // SAFETY: as in `set_capacity`.
+        // SAFETY: made of a vector of this capacity, as in `set_capacity`.
         drop(unsafe { Vec::from_raw_parts(*self.block.get_mut(), 0, *self.capacity.get_mut()) });
     }
 }

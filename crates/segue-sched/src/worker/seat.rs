@@ -6,8 +6,8 @@
 //!
 //! Nobody but a worker's own thread may read the worker's fibers. A worker that is in a turn is
 //! asked by a mark, which the worker sees when it looks around. A worker that does not come in time
-//! is in a long turn; one that rests, in its park or in no turn for another reason, would have to be
-//! woken. Both are *interrupted*: a signal handler of that thread takes the snapshot
+//! is in a long turn; one that rests, in its park or in no turn for another reason, would have to
+//! be woken. Both are *interrupted*: a signal handler of that thread takes the snapshot
 //! ([`Watched::visit`]). So nobody is woken, and a turn goes on after microseconds.
 //!
 //! # States of a seat
@@ -22,7 +22,7 @@
 //! on the worker's own thread, which alone writes that: so the worker is in place during the
 //! handler.
 //!
-//! **The race to fear**: the worker ends, and the handler reads what was freed. The worker clears
+//! **The race to fear**: the worker ends, and the handler reads freed memory. The worker clears
 //! `resident` before, on the thread on which the handler would run.
 #![allow(unsafe_code)] // The worker is reached by its address, in a signal handler.
 
@@ -49,7 +49,7 @@ pub(crate) struct Seat {
     pub(crate) resident: AtomicPtr<Residence>,
 }
 
-/// What a worker has said.
+/// The answer of a worker.
 pub(crate) enum Answer {
     /// Between two turns.
     Came(Box<Snapshot>),

@@ -1,8 +1,8 @@
-//! A part of what a worker knows of its fibers, copied into room that was made before.
+//! A part of the state of a worker's fibers, copied into room that was made before.
 //!
 //! Taken by the worker between two turns, or in a signal handler of its thread; read by dumps.
 //!
-//! # What is read, and why that is in place
+//! # The parts that are read, and why they are in place
 //!
 //! * The [roll](Roll), which can be read at any instruction of its thread.
 //! * Of each fiber the header, which is fixed but for the fields of its wait, and stays until the
@@ -12,9 +12,9 @@
 //!   while the fiber rests; and so is the thing that the fiber waits for, which the waiter borrows.
 //! * Its stacks, from its stack pointer on. They are copied, to be unwound later.
 //!
-//! Of a fiber that *runs* nothing of this is read: not of the one on whose stack the thread was
-//! interrupted, nor of those that have resumed that one (`Interrupted::runs_in`). The answer goes
-//! by stack pointers, and not by a record of the worker's, which could be late: in the middle of a
+//! Of a fiber that *runs* nothing of this is read: neither of the fiber at work when the thread was
+//! interrupted, nor of those that have resumed that one (`Interrupted::runs_in`). The answer goes by
+//! stack pointers, and not by a record of the worker's, which could be late: in the middle of a
 //! switch the thread is on one of the two stacks, and the other side rests.
 //!
 //! # In the signal handler

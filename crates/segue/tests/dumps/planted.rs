@@ -34,7 +34,7 @@ fn each_fiber_is_found_exactly_once_while_others_begin_and_end() {
         let over = Arc::clone(&over);
         pool.spawn(move || {
             while !over.load(Relaxed) {
-                scope(|s| (0..50).for_each(|_| drop(s.spawn(|| segue::yield_now()))));
+                scope(|s| (0..50).for_each(|_| drop(s.spawn(segue::yield_now))));
             }
         })
     });

@@ -115,7 +115,7 @@ impl<'a, P: Policy, K: Park> Worker<'a, P, K> {
             }
             worker.local.timers.close();
         });
-        // SAFETY: as above.
+        // SAFETY: the worker is borrowed, and so in place.
         unsafe { residents::depart(self.local.common.at()) };
     }
 
