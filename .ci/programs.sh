@@ -42,7 +42,7 @@ examples() {
         *) timeout 120 "$target/debug/examples/$name" ;;
         esac
     done
-    # Some seconds; where there is no browser the tests say `not checked`.
+    command -v chromium >/dev/null || not_checked "pages in a browser: there is no chromium"
     cargo test -p examples --test browser -- --nocapture
 }
 
