@@ -8,7 +8,6 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-io: system selector ring driver apart descriptor net signal fs process
     segue-fiber: unanswered hosts platform native,threaded,unwatched,config,arena,backtrace,coroutine,outcome,thread_stacks,pool,effect,region,generator passing multi incremental
     segue-sched: recorder worker dump policies run plain join par hosted explore
-    segue: error spawn fiber cancel source effect incremental testing select sync channel concurrent
     segue: error spawn fiber cancel source effect incremental testing select sync channel concurrent on_quit
     segue-std: cancelled time sync thread fs net process os io
     segue-unblock: raw errno mark call buffers descriptor patience transfer sockets bytes sleeps connections messages names several
