@@ -9,8 +9,10 @@ use segue_sched::Runtime;
 use segue_trace::Spans;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, Once};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Instrument, Metadata, Span, Subscriber, info_span};
@@ -180,6 +182,50 @@ fn tasks_that_interleave_find_their_own_spans_also_where_a_poll_waits() {
                 s.spawn_task(body.instrument(span));
             }
         });
+    });
+}
+
+/// Pending once, and woken at once.
+struct Twice(bool);
+
+impl Future for Twice {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[test]
+fn fibers_that_a_foreign_executor_polls_in_turns_find_their_own_spans() {
+    strictly(1, || {
+        let on_a_thread = || {
+            let fiber = || {
+                Box::pin(segue_sched::hosted(|| {
+                    let span = info_span!("hosted").entered();
+                    for _ in 0..5 {
+                        wait_future(Twice(false)).unwrap();
+                        assert_eq!((top(), depth()), (span.id(), 1));
+                        yield_now().unwrap();
+                        assert_eq!((top(), depth()), (span.id(), 1));
+                    }
+                }))
+            };
+            let mut fibers = [Some(fiber()), Some(fiber()), Some(fiber())];
+            let mut context = Context::from_waker(Waker::noop());
+            while fibers.iter().any(Option::is_some) {
+                for slot in &mut fibers {
+                    if slot.as_mut().is_some_and(|fiber| fiber.as_mut().poll(&mut context).is_ready()) {
+                        *slot = None;
+                    }
+                    assert_eq!(depth(), 0);
+                }
+            }
+        };
+        std::thread::spawn(on_a_thread).join().unwrap();
     });
 }
 

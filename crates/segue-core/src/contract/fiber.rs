@@ -19,7 +19,7 @@ use crate::contract::job::{Identity, Job, JobHeader, Name};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::Links;
-use crate::primitives::marks::Marks;
+use crate::primitives::marks::{Crossing, Marks};
 use crate::primitives::record::Record;
 use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
@@ -238,13 +238,13 @@ impl Fiber {
     /// As for [`Scheduler::suspend`].
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self) {
-        self.marks.suspended(|| {
-            // SAFETY: this is its scheduler, and the caller promises the rest.
-            if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
-                // SAFETY: the switch is made at once, as the scheduler demands.
-                unsafe { switch.make() };
-            }
-        });
+        self.marks.call_carrier(Crossing::Leaves);
+        // SAFETY: this is its scheduler, and the caller promises the rest.
+        if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
+            // SAFETY: the switch is made at once, as the scheduler demands.
+            unsafe { switch.make() };
+        }
+        self.marks.call_carrier(Crossing::Returns);
     }
 
     /// Wakes a fiber through its scheduler.

@@ -45,19 +45,19 @@ impl Marks {
         before & mark != 0
     }
 
-    /// Suspends the fiber, the calling one, by `suspend`: between two calls of the carrier, if the
-    /// fiber carries something.
+    /// The fiber, the calling one, is about to leave its thread, or is back.
     #[inline(always)]
-    pub(crate) fn suspended(&self, suspend: impl FnOnce()) {
-        if self.has(CARRIES) { suspended_by_carrier(suspend) } else { suspend() }
+    pub(crate) fn call_carrier(&self, crossing: Crossing) {
+        if self.has(CARRIES) {
+            call_carrier(crossing);
+        }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn suspended_by_carrier(suspend: impl FnOnce()) {
-    let call = |crossing| CARRIER.get().map(|carrier| carrier(crossing));
-    call(Crossing::Leaves);
-    suspend();
-    call(Crossing::Returns);
+fn call_carrier(crossing: Crossing) {
+    if let Some(carrier) = CARRIER.get() {
+        carrier(crossing);
+    }
 }

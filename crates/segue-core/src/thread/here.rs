@@ -9,6 +9,7 @@ use crate::chain::deferred_wakers;
 use crate::contract::current::{current, set_current, with_running};
 use crate::contract::fiber::Fiber;
 use crate::primitives::at_end::at_end;
+use crate::primitives::marks::{CARRIES, Crossing};
 use crate::primitives::waits_for::WaitsFor;
 use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
@@ -152,12 +153,28 @@ pub fn yield_now() -> Result<(), Cancelled> {
 #[inline(always)]
 pub(crate) fn give_up_turn(fiber: &Fiber) {
     deferred_wakers::let_go();
-    fiber.marks.suspended(|| {
-        // SAFETY: the fiber is the calling one, and may be suspended.
-        if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
-            // SAFETY: the switch is made at once.
-            unsafe { switch.make() };
-        }
-    });
+    if fiber.marks.has(CARRIES) {
+        return give_up_turn_carrying(fiber);
+    }
+    // SAFETY: the fiber is the calling one, and may be suspended.
+    if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
+        // SAFETY: the switch is made at once.
+        unsafe { switch.make() };
+    }
+    fiber.refill();
+}
+
+/// The rest of `give_up_turn`, of a fiber that carries something. Apart, since two calls more would
+/// keep the compiler from inlining the other.
+#[cold]
+#[inline(never)]
+fn give_up_turn_carrying(fiber: &Fiber) {
+    fiber.marks.call_carrier(Crossing::Leaves);
+    // SAFETY: the fiber is the calling one, and may be suspended.
+    if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
+        // SAFETY: the switch is made at once.
+        unsafe { switch.make() };
+    }
+    fiber.marks.call_carrier(Crossing::Returns);
     fiber.refill();
 }

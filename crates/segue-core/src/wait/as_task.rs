@@ -8,6 +8,7 @@ use crate::chain::barrier;
 use crate::chain::deferred_wakers;
 use crate::contract::current;
 use crate::contract::fiber::Fiber;
+use crate::primitives::marks::{CARRIES, Crossing};
 use crate::primitives::waits_for::WaitsFor;
 use crate::tree::cancelled::Cancelled;
 use crate::wait::executor::{AsTask, Executor};
@@ -92,14 +93,26 @@ fn pend(fiber: &Fiber, executor: &dyn Executor) -> Result<(), Cancelled> {
     if fiber.is_cancelled() {
         return Err(fiber.cancelled());
     }
-    fiber.marks.suspended(|| {
-        // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has
-        // said.
-        if let Some(switch) = unsafe { executor.pend(fiber) } {
-            // SAFETY: at once.
-            unsafe { switch.make() };
-        }
-    });
+    if fiber.marks.has(CARRIES) {
+        pend_carrying(fiber, executor);
+    // SAFETY: the fiber is the calling one, and one of the executor's, as its scheduler has said.
+    } else if let Some(switch) = unsafe { executor.pend(fiber) } {
+        // SAFETY: at once.
+        unsafe { switch.make() };
+    }
     fiber.refill();
     Ok(())
+}
+
+/// The suspension in `pend`, of a fiber that carries something.
+#[cold]
+#[inline(never)]
+fn pend_carrying(fiber: &Fiber, executor: &dyn Executor) {
+    fiber.marks.call_carrier(Crossing::Leaves);
+    // SAFETY: the fiber is the calling one, and one of the executor's: `pend` passes no other.
+    if let Some(switch) = unsafe { executor.pend(fiber) } {
+        // SAFETY: at once.
+        unsafe { switch.make() };
+    }
+    fiber.marks.call_carrier(Crossing::Returns);
 }
