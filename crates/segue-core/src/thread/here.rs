@@ -134,16 +134,29 @@ pub(crate) unsafe fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
 /// ```
 #[inline(always)] // As `give_up_turn`.
 pub fn yield_now() -> Result<(), Cancelled> {
-    on_current(|fiber| {
-        if fiber.is_cancelled() {
-            return Err(fiber.cancelled());
-        }
-        if fiber.must_not_suspend() {
-            return Err(fiber.refused());
-        }
-        give_up_turn(fiber);
-        Ok(())
-    })
+    // Not by `on_current`, since its closure would become a function.
+    // SAFETY: the slot is null, or has the header of the fiber that runs this (clauses 3 and 4).
+    match unsafe { current().as_ref() } {
+        Some(fiber) => yield_of(fiber),
+        None => yield_of_thread(),
+    }
+}
+
+#[inline(never)]
+fn yield_of_thread() -> Result<(), Cancelled> {
+    plain::with_header(yield_of)
+}
+
+#[inline(always)] // As `give_up_turn`.
+fn yield_of(fiber: &Fiber) -> Result<(), Cancelled> {
+    if fiber.is_cancelled() {
+        return Err(fiber.cancelled());
+    }
+    if fiber.must_not_suspend() {
+        return Err(fiber.refused());
+    }
+    give_up_turn(fiber);
+    Ok(())
 }
 
 /// Lets others run before `fiber`, the calling one, which may be suspended, goes on.
