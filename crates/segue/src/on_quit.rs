@@ -14,7 +14,7 @@ use std::thread;
 ///
 /// A thread of its own waits for the signal and writes the dump, so that one is written also if no
 /// fiber of any scheduler can run. The dump ends with the line "segue: end of the dump". A second
-/// call has no further effect but a second dump.
+/// call has no further effect but a second dump. Never waits.
 ///
 /// # Errors
 /// The kernel's, if there is no descriptor or thread left.

@@ -23,10 +23,9 @@ use crate::primitives::marks::{Crossing, Marks};
 use crate::primitives::record::Record;
 use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
-use crate::primitives::waits_for::{WaitsFor, WaitsOn};
+use crate::primitives::waits_for::WaitsOn;
 use std::cell::{Cell, OnceCell};
 use std::fmt::{self, Display, Formatter};
-use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -142,8 +141,8 @@ pub struct Fiber {
     pub(super) trigger: Cell<*const ()>,
     pub(crate) task: Cell<*const ()>,
     /// How many waits it has begun.
-    pub(super) waits: Cell<u32>,
-    since: Cell<u32>,
+    pub(crate) waits: Cell<u32>,
+    pub(crate) since: Cell<u32>,
 
     id: u64,
     pub(crate) mark: Cell<u64>,
@@ -288,46 +287,6 @@ impl Fiber {
         let job = self.locals.replace(ptr::null_mut()).cast();
         // SAFETY: `keep_job` has put the address of its job there, for this one use.
         unsafe { Job::from_raw(NonNull::new_unchecked(job)) }
-    }
-
-    /// The object of its wait, if the fiber is suspended. For the fiber's own thread.
-    pub fn waits_for(&self) -> Option<WaitsFor> {
-        self.waits_on().map(|waits| waits.waits_for)
-    }
-
-    /// The same, with the object's address. For the fiber's own thread, or while that is held.
-    pub fn waits_on(&self) -> Option<WaitsOn> {
-        // SAFETY: the frame of the wait stays until the pointer is taken back, by this thread.
-        self.waits_on.look(|waits| unsafe { waits.as_ref() }.copied())
-    }
-
-    /// As [`waits_on`](Self::waits_on), and async-signal-safe: `None`, too, while another thread
-    /// looks.
-    pub fn glance_at_wait(&self) -> Option<WaitsOn> {
-        // SAFETY: the frame of the wait stays until the pointer is taken back, as in `waits_on`.
-        self.waits_on.glance().and_then(|waits| unsafe { waits.as_ref() }.copied())
-    }
-
-    /// Address, spawn site and context of the job, if the fiber has one.
-    ///
-    /// # Safety
-    /// The fiber is suspended, or has not run: its job is in place.
-    #[must_use]
-    pub unsafe fn of_job(&self) -> Option<(usize, Option<&'static Location<'static>>, usize)> {
-        // SAFETY: null, or a job that has neither returned nor been dropped, by the contract.
-        let job = unsafe { self.job.get().as_ref() }?;
-        Some((ptr::from_ref(job).addr(), job.at, job.context.addr()))
-    }
-
-    /// Notes the time of a suspension, in the scheduler's units. For the fiber's scheduler.
-    #[inline]
-    pub fn set_since(&self, time: u32) {
-        self.since.set(time);
-    }
-
-    /// The time that was [noted](Self::set_since) last, and how many waits have begun, modulo 2^32.
-    pub fn last_wait(&self) -> (u32, u32) {
-        (self.since.get(), self.waits.get())
     }
 
     /// The turn is over: a new one begins, with as many operations that need not wait.

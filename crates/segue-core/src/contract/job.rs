@@ -24,7 +24,7 @@ pub struct JobHeader {
     family: FamilyId,
     /// For the next fiber that runs the work. Belongs to the side that has the job, or makes it.
     given: UnsafeCell<Given>,
-    pub(super) at: Option<&'static Location<'static>>,
+    pub(crate) at: Option<&'static Location<'static>>,
     /// Whether a fiber or thread was made for the work.
     has_fiber: Cell<bool>,
     /// See [`Job::is_awaited`]. From any thread; of std also in models, as a lock orders the uses.
@@ -141,20 +141,6 @@ pub struct Given {
 }
 
 impl Given {
-    /// The same wishes, of the caller's line.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn called_here(self) -> Self {
-        Self { at: Some(Location::caller()), ..self }
-    }
-
-    /// No wishes; the caller's line.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn here() -> Self {
-        Self { at: Some(Location::caller()), ..Self::default() }
-    }
-
     /// How many bytes of stack the fiber is to have for use, if the spawner has said so.
     #[inline]
     pub(crate) fn stack_size(&self) -> Option<usize> {
@@ -228,13 +214,6 @@ impl Job {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.header().is_awaited()
-    }
-
-    /// Where the spawn was called, if the maker has said so.
-    #[inline]
-    #[must_use]
-    pub fn spawned_at(&self) -> Option<&'static Location<'static>> {
-        self.header().at
     }
 
     /// The name for the fiber, if the spawner gave one.

@@ -16,6 +16,7 @@ use crate::contract::fiber::Fiber;
 use crate::contract::job::{Given, Job};
 use crate::primitives::record::{Key, Record};
 use std::any::TypeId;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A kind of value that fibers carry and policies read. Such a value fits into a word, so that
@@ -179,6 +180,20 @@ impl Job {
 }
 
 impl Given {
+    /// The same wishes, of the caller's line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn called_here(self) -> Self {
+        Self { at: Some(Location::caller()), ..self }
+    }
+
+    /// No wishes; the caller's line.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn here() -> Self {
+        Self { at: Some(Location::caller()), ..Self::default() }
+    }
+
     /// These, with a copy of the caller's attributes if there are none.
     #[inline]
     pub(crate) fn or_inherited(self) -> Self {

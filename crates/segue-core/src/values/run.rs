@@ -10,9 +10,18 @@ use crate::contract::job::Job;
 use crate::primitives::at_end::at_end;
 use crate::primitives::marks::UNBLOCKED;
 use crate::values::locals;
+use std::panic::Location;
 use std::ptr;
 
 impl Job {
+    /// Where the spawn was called, if the maker has said so.
+    #[inline]
+    #[must_use]
+    pub fn spawned_at(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: the header is in place until the work is run or abandoned, which uses up the job.
+        unsafe { self.as_raw().as_ref() }.at
+    }
+
     /// Runs the job to its end. Panics of the closure stay inside.
     ///
     /// For schedulers: on the fiber that [`Fiber::for_job`](crate::Fiber::for_job) was made for.

@@ -49,8 +49,8 @@ use std::time::Instant;
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Lists every fiber of every scheduler, with its state: its wait, the thing and its owner, for how
-/// long, where it was spawned, and its calls; which plain threads wait; which closures have not started;
-/// and which of them wait for each other in a circle.
+/// long, where it was spawned, and its calls; the plain threads that wait; the closures that have
+/// not started; and the fibers and threads that wait for each other in a circle.
 ///
 /// A dump changes nothing: no fiber, thread or scheduler is woken, and none loses more than
 /// microseconds for each thousand of its fibers. The results of the program and, in a simulation,

@@ -13,8 +13,8 @@
 //! * Its stacks, from its stack pointer on. They are copied, to be unwound later.
 //!
 //! Of a fiber that *runs* nothing of this is read: neither of the fiber at work when the thread was
-//! interrupted, nor of those that have resumed that one (`Interrupted::runs_in`). The answer goes by
-//! stack pointers, and not by a record of the worker's, which could be late: in the middle of a
+//! interrupted, nor of those that have resumed that one (`Interrupted::runs_in`). The answer goes
+//! by stack pointers, and not by a record of the worker's, which could be late: in the middle of a
 //! switch the thread is on one of the two stacks, and the other side rests.
 //!
 //! # In the signal handler

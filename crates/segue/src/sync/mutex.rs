@@ -231,7 +231,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     /// [`Cancelled`] if the caller was cancelled.
-    #[inline]
+    #[inline(always)] // With the note of the owner it would become a function: half as much again.
     #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
         admit()?;
