@@ -101,5 +101,5 @@ docs() {
         crate=$(basename "${crate%/Cargo.toml}") && mkdir -p "$target/doc/${crate//-/_}"
     done
     RUSTDOCFLAGS="-D warnings" cargo doc --jobs 1 --workspace --no-deps \
-        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/orx-parallel,segue-bridge/streams
+        --features segue-bridge/tokio,segue-bridge/rayon,segue-bridge/orx-parallel,segue-bridge/streams,segue-remote/nats
 }

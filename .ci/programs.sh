@@ -198,6 +198,14 @@ check_ecosystem() {
     return $bad
 }
 
+# Jobs at a server of NATS, which the tests start and end, among faults that they plant: the tests of
+# `cargo test` have the local engine alone.
+remote() {
+    command -v nats-server >/dev/null || { not_checked "there is no nats-server to hand jobs to" && return 0; }
+    cargo clippy -p segue-remote --features nats --all-targets -- -D warnings
+    cargo test -p segue-remote --features nats
+}
+
 # The harness, and every workload once, quickly. The figures mean nothing; the file has to be sound,
 # with ours in it. Then a server among bad clients, which stays as it was. Without optimisations:
 # they take four times as long as all the rest.

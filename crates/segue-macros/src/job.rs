@@ -1,7 +1,7 @@
 //! The attribute `#[job]`: the type of a job, beside the function that it stands before.
 //!
-//! Used by the crate `segue-remote`, which documents it. The function stays as it is; its parameters
-//! become the fields of a type, whose name is that of the function in camel case:
+//! Used by the crate `segue-remote`, which documents it. The function stays as it is; its
+//! parameters become the fields of a type, whose name is that of the function in camel case:
 //!
 //! ```text
 //! #[job] fn fib(n: u64) -> u64 { .. }

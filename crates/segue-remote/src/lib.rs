@@ -63,10 +63,14 @@ pub use error::RemoteError;
 #[doc(hidden)]
 pub use job::Answer;
 pub use job::{Format, Job, Json};
-pub use map::Map;
 pub use options::{Options, SubmitOptions};
 pub use pool::Pool;
 pub use segue_macros::job;
 #[doc(hidden)]
 pub use serde;
 pub use worker::{Summary, Worker};
+
+/// The programs of `docs/remote.md`, run as tests.
+#[cfg(all(doctest, feature = "nats"))]
+#[doc = include_str!("../../../docs/remote.md")]
+pub struct RemoteDoctests;

@@ -26,8 +26,8 @@ impl fmt::Debug for Log {
 
 /// The settings of a pool.
 ///
-/// Four are the pool's own: `max_jobs`, `ack_wait`, `max_ack_pending` and `keep_results`. All programs that
-/// use a pool of this name have to agree on them, and `Pool::nats` refuses others.
+/// Four are the pool's own: `max_jobs`, `ack_wait`, `max_ack_pending` and `keep_results`. All
+/// programs that use a pool of this name have to agree on them, and `Pool::nats` refuses others.
 ///
 /// # Examples
 ///
@@ -100,8 +100,8 @@ impl Options {
         self
     }
 
-    /// How many jobs of one kind all workers together may have at once. By default 10,000. The local
-    /// engine has no such bound.
+    /// How many jobs of one kind all workers together may have at once. By default 10,000. The
+    /// local engine has no such bound.
     pub fn max_ack_pending(mut self, jobs: u64) -> Self {
         self.max_ack_pending = jobs.max(1);
         self

@@ -3,17 +3,17 @@
 //! Used by applications. The pool writes the arguments, waits for room in the queue, and starts a
 //! fiber that waits for the result; `watch.rs` is that wait.
 
-use crate::engine::{DeadLetter, Engine, EngineError, Envelope, Expected, Kind, Outcome, Record, id};
+use crate::engine::{DeadLetter, Engine, EngineError, Envelope, Expected, Kind, Outcome, Record, id, retry};
 use crate::error::RemoteError;
 use crate::job::{Format, Job, kind_of};
 use crate::local::Local;
-use crate::map::Map;
+use crate::map::Bounded;
 use crate::options::{Log, Options, SubmitOptions};
 use crate::serve::{Handler, Server};
-use crate::watch::{self, Wait};
+use crate::watch::{self, Patience, Wait};
+use segue::deadline;
 use segue::sched::Handle;
 use segue::sync::{Promise, Resolver, promise};
-use segue::{deadline, sleep};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +27,7 @@ pub struct Pool(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) reread_every: Duration,
-    pub(crate) unknown_after: Duration,
+    patience: Patience,
     pub(crate) retry_after: Duration,
     pub(crate) ack_wait: Duration,
     pub(crate) log: Log,
@@ -95,8 +94,8 @@ impl Pool {
         Self::local_on(Some(fibers.handle()), options)
     }
 
-    /// As [`local_with`](Self::local_with), with fibers where [`segue::spawn`] starts them: those of
-    /// a simulation, if the pool is made and used there.
+    /// As [`local_with`](Self::local_with), with fibers where [`segue::spawn`] starts them: those
+    /// of a simulation, if the pool is made and used there.
     ///
     /// # Examples
     ///
@@ -129,10 +128,10 @@ impl Pool {
         Self::of(engine, options, Some(here))
     }
 
-    /// A pool whose queue and results are at a server of NATS with JetStream, 2.9.10 or later. Its
+    /// A pool with its queue and results at a server of NATS with JetStream, 2.9.10 or later. Its
     /// jobs are run by [`Worker`](crate::Worker)s.
     ///
-    /// The first program creates what the pool needs there. The client reconnects by itself; see
+    /// The first program creates the pool's streams there. The client reconnects by itself; see
     /// [`Options::connect`]. A thread of this pool runs the client.
     ///
     /// # Cancellation
@@ -158,7 +157,8 @@ impl Pool {
 
     fn of(engine: Arc<dyn Engine>, options: Options, here: Option<Here>) -> Self {
         let Options { reread_every, unknown_after, retry_after, ack_wait, log, name, .. } = options;
-        Self(Arc::new(Inner { engine, reread_every, unknown_after, retry_after, ack_wait, log, name, here }))
+        let patience = Patience { reread_every, unknown_after };
+        Self(Arc::new(Inner { engine, patience, retry_after, ack_wait, log, name, here }))
     }
 
     /// Submits a job, with the settings by default. See [`submit_with`](Self::submit_with).
@@ -238,8 +238,13 @@ impl Pool {
     /// assert_eq!(squares?, [1, 4, 9, 16]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn map<J: Job, I: IntoIterator<Item = J>>(&self, jobs: I, at_most: usize) -> Map<J, I::IntoIter> {
-        Map::new(self.clone(), jobs.into_iter(), at_most)
+    pub fn map<J: Job, I: IntoIterator<Item = J>>(
+        &self,
+        jobs: I,
+        at_most: usize,
+    ) -> impl Iterator<Item = Result<J::Output, RemoteError>> + use<J, I> {
+        let (pool, mut jobs) = (self.clone(), jobs.into_iter().fuse());
+        Bounded::new(move || jobs.next().map(|job| pool.submit(job)), at_most)
     }
 
     /// The oldest jobs that were given up, up to so many. NATS keeps them for 30 days, a local pool
@@ -266,7 +271,7 @@ impl Pool {
         self.0.spawn(move || {
             let Sent { kind, id, expected, until } = sent;
             let owns = submits && !id::is_keyed(&id);
-            let wait = Wait { pool: &inner, kind: &kind, id: &id, owns, until };
+            let wait = Wait { engine: &*inner.engine, patience: inner.patience, kind: &kind, id: &id, owns, until };
             match wait.record(&expected, || resolver.closed_source()) {
                 Ok(Some(record)) => drop(resolver.fill(output::<J>(record))),
                 // Nobody waits any more.
@@ -302,7 +307,7 @@ impl Inner {
                     // The queue may have the job, and the caller must not wait.
                     let outcome = if is_late { Outcome::TimedOut } else { Outcome::Cancelled };
                     let (inner, record) = (Arc::clone(self), Record { kind, attempt: 0, outcome });
-                    self.spawn(move || drop(watch::withdraw(&inner, &id, &record)));
+                    self.spawn(move || drop(watch::withdraw(&*inner.engine, &id, &record)));
                 }
                 return Err(if is_late { RemoteError::TimedOut } else { RemoteError::Cancelled });
             }
@@ -339,18 +344,6 @@ impl Inner {
         };
         let format = J::Format::NAME.to_owned();
         Ok(Envelope { id, kind: kind_of::<J>(), format, attempts, limit, trace, arguments })
-    }
-}
-
-/// Does this until it succeeds, or will never do so, at growing intervals.
-pub(crate) fn retry<T>(mut f: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match f() {
-            Err(error) if error.is_passing() => sleep(pause)?,
-            other => return other,
-        }
-        pause = (pause * 2).min(Duration::from_millis(250));
     }
 }
 

@@ -18,9 +18,8 @@
 //! **The race to fear** is a withdrawal beside a completion: both store a record, the engine takes
 //! the first, and the submitter reads which.
 
-use crate::engine::{EngineError, Expected, Kind, Outcome, Record};
+use crate::engine::{Engine, EngineError, Expected, Kind, Outcome, Record, retry};
 use crate::error::RemoteError;
-use crate::pool::{Inner, retry};
 use segue::core::{Source, Waitable};
 use segue::{Cancelled, deadline, select};
 use std::time::{Duration, Instant};
@@ -28,9 +27,17 @@ use std::time::{Duration, Instant};
 /// How long a submitter tries to tell the engine that it has gone.
 const TRIES_TO_WITHDRAW: Duration = Duration::from_secs(60);
 
+/// How long a wait goes on without a reading, and without a worker.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) reread_every: Duration,
+    pub(crate) unknown_after: Duration,
+}
+
 /// A job whose record is waited for.
 pub(crate) struct Wait<'a> {
-    pub(crate) pool: &'a Inner,
+    pub(crate) engine: &'a dyn Engine,
+    pub(crate) patience: Patience,
     pub(crate) kind: &'a Kind,
     pub(crate) id: &'a str,
     /// Whether the job ends when nobody waits here.
@@ -52,20 +59,20 @@ impl Wait<'_> {
         expected: &Expected,
         mut dropped: impl FnMut() -> Waitable<S>,
     ) -> Result<Option<Record>, RemoteError> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         let began = segue::now();
         loop {
             let event = self.event(expected, dropped()).map_err(|_| RemoteError::Cancelled)?;
             match event {
                 Event::Dropped if !self.owns => return Ok(None),
                 Event::Dropped => {
-                    let _too_late_or_unreachable = withdraw(self.pool, self.id, &self.end(Outcome::Cancelled));
+                    let _too_late_or_unreachable = withdraw(self.engine, self.id, &self.end(Outcome::Cancelled));
                     return Ok(None);
                 }
                 Event::Late if !self.owns => return Err(RemoteError::TimedOut),
                 Event::Late => {
                     // Whichever record is the first, if the engine can be asked.
-                    return match withdraw(self.pool, self.id, &self.end(Outcome::TimedOut)) {
+                    return match withdraw(self.engine, self.id, &self.end(Outcome::TimedOut)) {
                         Ok(true) => Err(RemoteError::TimedOut),
                         _ => engine.read(self.id).ok().flatten().map(Some).ok_or(RemoteError::TimedOut),
                     };
@@ -82,7 +89,7 @@ impl Wait<'_> {
     }
 
     fn event<S: Source<Output = ()>>(&self, expected: &Expected, dropped: Waitable<S>) -> Result<Event, Cancelled> {
-        let next = segue::now() + self.pool.reread_every;
+        let next = segue::now() + self.patience.reread_every;
         let is_last = self.until.is_some_and(|until| until <= next);
         select! {
             biased;
@@ -96,7 +103,7 @@ impl Wait<'_> {
     /// Reads; after an interval, also whether there can be a record at all.
     #[allow(clippy::type_complexity, reason = "an answer, if there is one; its reading may fail")]
     fn look(&self, also_queue: bool, began: Instant) -> Result<Option<Result<Record, RemoteError>>, EngineError> {
-        let engine = &self.pool.engine;
+        let engine = self.engine;
         if let Some(record) = engine.read(self.id)? {
             return Ok(Some(Ok(record)));
         }
@@ -106,7 +113,7 @@ impl Wait<'_> {
         if !engine.is_queued(self.kind, self.id)? {
             return Ok(Some(engine.read(self.id)?.ok_or(RemoteError::TooOld)));
         }
-        let is_unknown = segue::now() - began >= self.pool.unknown_after && !engine.knows(self.kind)?;
+        let is_unknown = segue::now() - began >= self.patience.unknown_after && !engine.knows(self.kind)?;
         if is_unknown && self.owns {
             let record = self.end(Outcome::NoSuchJob);
             return Ok(engine.finish(self.id, &record, None)?.then_some(Ok(record)));
@@ -121,7 +128,7 @@ impl Wait<'_> {
 }
 
 /// Ends a job from the submitter's side. Answers whether this record is the first.
-pub(crate) fn withdraw(pool: &Inner, id: &str, record: &Record) -> Result<bool, EngineError> {
+pub(crate) fn withdraw(engine: &dyn Engine, id: &str, record: &Record) -> Result<bool, EngineError> {
     let until = segue::now().checked_add(TRIES_TO_WITHDRAW);
-    deadline(until, || retry(|| pool.engine.finish(id, record, None)))
+    deadline(until, || retry(|| engine.finish(id, record, None)))
 }

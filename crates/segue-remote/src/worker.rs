@@ -6,7 +6,7 @@ use crate::error::RemoteError;
 use crate::job::Job;
 use crate::options::Log;
 use crate::pool::Pool;
-use crate::serve::{Handler, Server};
+use crate::serve::{Counts, Handler, Server};
 use segue::cancel::finishing_source;
 use segue::signal::{Signal, Signals};
 use segue::sync::WaitGroup;
@@ -151,7 +151,7 @@ impl Worker {
             server.stop_extending();
             let _sent = timeout(GRACE, || pool.engine().flush());
         });
-        let summary = Summary::of(&server);
+        let summary = Summary::of(server.counts());
         log.say(&format!("ended: {summary:?}"));
         Ok(summary)
     }
@@ -166,9 +166,8 @@ impl Drop for Done {
 }
 
 impl Summary {
-    fn of(server: &Server) -> Self {
+    fn of(counts: &Counts) -> Self {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &server.counts;
         Self {
             executions: get(&counts.executions),
             finished: get(&counts.finished),

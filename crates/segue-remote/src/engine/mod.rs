@@ -1,9 +1,9 @@
-//! The seam: what an engine does for a pool and for workers, in one trait.
+//! The seam: all that an engine does for a pool and for workers, in one trait.
 //!
-//! Used by the pool, the workers, and whoever writes a further engine.
+//! Used by the pool, the workers, and authors of further engines.
 //!
 //! An engine has six operations. It *enqueues* a job; *leases* jobs to workers, and leases a job
-//! anew whose worker was silent for the ack wait; *extends* a lease; *finishes* a job by a record,
+//! anew if its worker was silent for the ack wait; *extends* a lease; *finishes* a job by a record,
 //! of which the first counts; *gives up* a job, as a dead letter; and lets submitters *watch* for
 //! records. A watch has two parts: [`Signals`], which are hints and may be lost, and
 //! [`Engine::read`], which decides.
@@ -14,15 +14,17 @@
 //! * `message.rs`: a job and a record, and the record's bytes.
 //! * `id.rs`: ids of jobs.
 //! * `signals.rs`: hints.
-//! * `error.rs`: failures of an engine.
+//! * `error.rs`: failures of an engine; `retry.rs`: repeating an operation.
 
 mod error;
 pub(crate) mod id;
 mod message;
+mod retry;
 mod signals;
 
 pub use error::EngineError;
 pub use message::{DeadLetter, Envelope, Kind, Lease, Outcome, Record};
+pub(crate) use retry::retry;
 pub(crate) use signals::Expected;
 pub use signals::Signals;
 
@@ -38,7 +40,7 @@ use std::time::Duration;
 pub trait Engine: Send + Sync + 'static {
     /// Puts a job into the queue, in which the job stays until somebody finishes it or gives it up.
     ///
-    /// A job whose id is in the queue already is not put there again; that is a success. The engine
+    /// A job is not put there again if its id is in the queue; that is a success. The engine
     /// need not know for ever which ids were there.
     ///
     /// # Errors
@@ -68,8 +70,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Submitters learn of a record only after the engine has stored the record.
     ///
     /// # Errors
-    /// [`Refused`](EngineError::Refused) if this record can't be stored, since it is too large; else
-    /// as for [`enqueue`](Engine::enqueue).
+    /// [`Refused`](EngineError::Refused) if this record can't be stored, since it is too large;
+    /// else as for [`enqueue`](Engine::enqueue).
     fn finish(&self, id: &str, record: &Record, lease: Option<&Lease>) -> Result<bool, EngineError>;
 
     /// Finishes a job by a record that says so, and keeps the job as a dead letter.

@@ -5,8 +5,8 @@
 //! A job is in the table from its submission to its end, and in one of three places: ready, in the
 //! line of its kind; leased, with an end; or put back, until its delay is over. The heap has one
 //! entry for each job of the latter two. An entry whose time has come looks at its job: a lease
-//! that was extended meanwhile gets a new entry, any other job is ready again. So an extension costs
-//! nothing but a store.
+//! that was extended meanwhile gets a new entry, any other job is ready again. So an extension
+//! costs nothing but a store.
 
 use crate::engine::{DeadLetter, Engine, EngineError, Envelope, Kind, Lease, Leases, Record, Signals, id};
 use crate::options::Options;

@@ -8,21 +8,22 @@
 //! none may, so a worker never has more messages than it has asked for. A request is lost with its
 //! server, and with a connection: a new connection, and a time without an end, count as its end.
 //!
-//! **Stranded jobs.** A server that was killed may come back with a consumer that takes messages for
-//! acknowledged which are in the queue still (2.9.10 does so when it is killed under load): nobody
-//! would ever get them. So a worker looks now and then at the oldest message of its kind. A message
-//! below the consumer's floor of acknowledgements, in two looks at one consumer, is stranded. Then
-//! the worker deletes the consumer, and a new one delivers all that is in the queue. Jobs that run
-//! meanwhile run twice, and have one result.
+//! **Stranded jobs.** A server that was killed may come back with a consumer that takes messages
+//! for acknowledged which are in the queue still (2.9.10 does so when it is killed under load):
+//! nobody would ever get them. So a worker looks now and then at the oldest message of its kind. A
+//! message below the consumer's floor of acknowledgements, in two looks at one consumer, is
+//! stranded. Then the worker deletes the consumer, and a new one delivers all that is in the queue.
+//! Jobs that run meanwhile run twice, and have one result.
 //!
 //! **Idle** there is one request, which costs a message every [`EXPIRES`].
 //!
-//! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the drop those
-//! in the inbox go back to the server at once; one that is still on its way comes back after the ack
-//! wait.
+//! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the drop
+//! those in the inbox go back to the server at once; one that is still on its way comes back after
+//! the ack wait.
 
-use super::setup::Names;
-use super::{Shared, wire};
+use super::setup::{self, Names};
+use super::shared::Shared;
+use super::wire;
 use crate::engine::{EngineError, Kind, Lease, Leases};
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::consumer::pull::BatchConfig;
@@ -154,7 +155,7 @@ impl NatsLeases {
         let is_gone = message.description.as_deref().is_some_and(|text| text.contains("Deleted"));
         if status == StatusCode::NO_RESPONDERS || is_gone {
             self.outstanding = 0;
-            super::setup::ensure(self.shared.context(), &self.shared.names).await?;
+            setup::restore(self.shared.context(), &self.shared.names).await?;
             self.consumer = self.shared.consumer(&self.kind).await?;
         }
         Ok(())

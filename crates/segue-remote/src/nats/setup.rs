@@ -2,9 +2,9 @@
 //!
 //! Used by the engine: when it connects, and when a stream is missing.
 //!
-//! The settings on which all programs have to agree stand in the description of the queue, in words.
-//! Two programs that create a pool at once with one setting both succeed; with two, the second is
-//! told.
+//! The settings on which all programs have to agree stand in the description of the queue, in
+//! words. Two programs that create a pool at once with one setting both succeed; with two, the
+//! second is told.
 
 use super::wire;
 use crate::engine::{EngineError, Kind};
@@ -15,11 +15,14 @@ use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// How long dead letters are kept.
 const KEEP_LETTERS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// For how long the server knows the ids of messages.
 const DUPLICATES: Duration = Duration::from_secs(120);
+/// How long a server may take to delete a stream.
+const AFTER_DELETION: Duration = Duration::from_millis(500);
 
 /// The names of a pool's streams and subjects, and its settings.
 pub(super) struct Names {
@@ -153,6 +156,15 @@ impl Names {
 /// Boxed: these futures are some kB, and those of each publish contain one.
 pub(super) fn ensure<'a>(context: &'a Context, names: &'a Names) -> Boxed<'a> {
     Box::pin(ensure_each(context, names))
+}
+
+/// As [`ensure`], where a stream has gone while the pool is in use, after a pause: a server that
+/// deletes a stream takes its files away a little later, and those of a new one of that name along.
+pub(super) fn restore<'a>(context: &'a Context, names: &'a Names) -> Boxed<'a> {
+    Box::pin(async {
+        sleep(AFTER_DELETION).await;
+        ensure_each(context, names).await
+    })
 }
 
 /// A future of this crate's that may be polled by any thread.

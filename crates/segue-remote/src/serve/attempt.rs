@@ -22,78 +22,105 @@
 //! **The race to fear**: this worker was stopped for longer than the ack wait, and goes on while
 //! another one runs the job, or has finished it. Both finish; one record is the first.
 
-use super::{Handler, Ran, Server, count};
+use super::handler::{Handler, Ran};
 use crate::current;
-use crate::engine::{EngineError, Lease, Outcome, Record, id};
-use crate::pool::retry;
-use segue::{deadline, spawn};
+use crate::engine::{Engine, EngineError, Lease, Outcome, Record, id, retry};
+use crate::options::Log;
+use segue::sync::Semaphore;
+use segue::{CancelToken, deadline, spawn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest delay of a further attempt.
 const LATEST: Duration = Duration::from_secs(30);
 
-pub(super) fn attempt(server: &Arc<Server>, handler: &Handler, lease: &Arc<Lease>) {
+/// All that the jobs of one worker share.
+pub(crate) struct Work {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) log: Log,
+    pub(crate) retry_after: Duration,
+    /// Of jobs that run.
+    pub(crate) slots: Semaphore,
+    /// Cancels all jobs.
+    pub(crate) abort: CancelToken,
+    pub(crate) counts: Counts,
+}
+
+/// How leases have ended.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) executions: AtomicU64,
+    pub(crate) finished: AtomicU64,
+    pub(crate) later: AtomicU64,
+    pub(crate) put_back: AtomicU64,
+    pub(crate) given_up: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(super) fn attempt(work: &Arc<Work>, handler: &Handler, lease: &Arc<Lease>) {
     let job = &lease.job;
     // While the worker aborts, no end of a job is worth a wait for an engine that is away.
-    let ended = server.abort.run(|| end(server, handler, lease));
+    let ended = work.abort.run(|| end(work, handler, lease));
     match ended {
         Ok(()) => {}
         Err(EngineError::Cancelled(_)) => {
-            count(&server.counts.put_back);
-            let _comes_back_later = server.engine.put_back(lease, Duration::ZERO);
+            count(&work.counts.put_back);
+            let _comes_back_later = work.engine.put_back(lease, Duration::ZERO);
         }
-        Err(error) => server.log.say(&format!("{} {}: {error}", job.kind, job.id)),
+        Err(error) => work.log.say(&format!("{} {}: {error}", job.kind, job.id)),
     }
 }
 
-fn end(server: &Arc<Server>, handler: &Handler, lease: &Arc<Lease>) -> Result<(), EngineError> {
-    let (job, engine) = (&lease.job, &server.engine);
+fn end(work: &Arc<Work>, handler: &Handler, lease: &Arc<Lease>) -> Result<(), EngineError> {
+    let (job, engine) = (&lease.job, &work.engine);
     let running = engine.signals().run(&job.id);
-    if lease.attempt > 1 || id::is_keyed(&job.id) {
-        if let Some(record) = retry(|| engine.read(&job.id))? {
-            return finish(server, lease, &record);
-        }
+    let may_have_record = lease.attempt > 1 || id::is_keyed(&job.id);
+    if may_have_record && let Some(record) = retry(|| engine.read(&job.id))? {
+        return finish(work, lease, &record);
     }
     if lease.attempt > job.attempts {
-        return give_up(server, lease, "its workers have died or were silent");
+        return give_up(work, lease, "its workers have died or were silent");
     }
-    let _slot = server.slots.acquire().map_err(|_| EngineError::Cancelled(segue::Cancelled::new()))?;
+    let _slot = work.slots.acquire().map_err(|_| EngineError::Cancelled(segue::Cancelled::new()))?;
     let until = job.limit.map(|limit| segue::now().checked_add(limit.saturating_sub(lease.age)));
     let until = until.unwrap_or(None);
     let is_late = || until.is_some_and(|until| until <= segue::now());
     let record = |outcome| Record { kind: job.kind.clone(), attempt: lease.attempt, outcome };
     if running.token.is_cancelled() {
-        return finish(server, lease, &record(Outcome::Cancelled));
+        return finish(work, lease, &record(Outcome::Cancelled));
     }
     if is_late() {
-        return finish(server, lease, &record(Outcome::TimedOut));
+        return finish(work, lease, &record(Outcome::TimedOut));
     }
-    count(&server.counts.executions);
-    let ran = run(server, handler, lease, &running.token, until);
+    count(&work.counts.executions);
+    let ran = run(work, handler, lease, &running.token, until);
     // An output counts, however late; an error or a panic may be that of a cancelled wait.
     let failed = match ran {
-        Ok(Ran::Done(output)) => return finish(server, lease, &record(Outcome::Done(output))),
+        Ok(Ran::Done(output)) => return finish(work, lease, &record(Outcome::Done(output))),
         Ok(Ran::Failed(message)) => Ok(message),
-        Ok(Ran::Unreadable(why)) => return give_up(server, lease, &why),
+        Ok(Ran::Unreadable(why)) => return give_up(work, lease, &why),
         Err(panic) => Err(panic),
     };
     if running.token.is_cancelled() {
-        return finish(server, lease, &record(Outcome::Cancelled));
+        return finish(work, lease, &record(Outcome::Cancelled));
     }
     segue::check()?;
     if is_late() {
-        return finish(server, lease, &record(Outcome::TimedOut));
+        return finish(work, lease, &record(Outcome::TimedOut));
     }
     match failed {
-        Ok(message) => finish(server, lease, &record(Outcome::Failed(message))),
-        Err(panic) if lease.attempt >= job.attempts => give_up(server, lease, &panic),
+        Ok(message) => finish(work, lease, &record(Outcome::Failed(message))),
+        Err(panic) if lease.attempt >= job.attempts => give_up(work, lease, &panic),
         Err(panic) => {
             let times = 1 << (lease.attempt - 1).min(16);
-            let delay = server.retry_after.saturating_mul(times).min(LATEST);
+            let delay = work.retry_after.saturating_mul(times).min(LATEST);
             let of = job.attempts;
-            server.log.say(&format!("{} {}: attempt {} of {of}: {panic}", job.kind, job.id, lease.attempt));
-            count(&server.counts.put_back);
+            work.log.say(&format!("{} {}: attempt {} of {of}: {panic}", job.kind, job.id, lease.attempt));
+            count(&work.counts.put_back);
             engine.put_back(lease, delay)
         }
     }
@@ -101,13 +128,13 @@ fn end(server: &Arc<Server>, handler: &Handler, lease: &Arc<Lease>) -> Result<()
 
 /// Runs the function in a fiber of its own, which may panic.
 fn run(
-    server: &Arc<Server>,
+    work: &Arc<Work>,
     handler: &Handler,
     lease: &Arc<Lease>,
-    token: &segue::CancelToken,
+    token: &CancelToken,
     until: Option<Instant>,
 ) -> Result<Ran, String> {
-    let (lease, abort, token, run) = (Arc::clone(lease), server.abort.clone(), token.clone(), handler.run);
+    let (lease, abort, token, run) = (Arc::clone(lease), work.abort.clone(), token.clone(), handler.run);
     let fiber = spawn(move || {
         current::begin(&lease);
         abort.run(|| token.run(|| deadline(until, || run(&lease.job))))
@@ -116,26 +143,26 @@ fn run(
     segue::shield(|| fiber.join()).map_err(|error| error.to_string())
 }
 
-fn finish(server: &Server, lease: &Lease, record: &Record) -> Result<(), EngineError> {
+fn finish(work: &Work, lease: &Lease, record: &Record) -> Result<(), EngineError> {
     let job = &lease.job;
-    let is_first = match retry(|| server.engine.finish(&job.id, record, Some(lease))) {
+    let is_first = match retry(|| work.engine.finish(&job.id, record, Some(lease))) {
         Err(EngineError::Refused(why)) => {
             let outcome = Outcome::Failed(format!("the result can't be stored: {why}"));
             let other = Record { kind: record.kind.clone(), attempt: record.attempt, outcome };
-            retry(|| server.engine.finish(&job.id, &other, Some(lease)))?
+            retry(|| work.engine.finish(&job.id, &other, Some(lease)))?
         }
         other => other?,
     };
-    count(if is_first { &server.counts.finished } else { &server.counts.later });
+    count(if is_first { &work.counts.finished } else { &work.counts.later });
     Ok(())
 }
 
-fn give_up(server: &Server, lease: &Lease, reason: &str) -> Result<(), EngineError> {
+fn give_up(work: &Work, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let job = &lease.job;
-    server.log.say(&format!("{} {}: given up after attempt {}: {reason}", job.kind, job.id, lease.attempt));
+    work.log.say(&format!("{} {}: given up after attempt {}: {reason}", job.kind, job.id, lease.attempt));
     let outcome = Outcome::GaveUp(reason.to_owned());
     let record = Record { kind: job.kind.clone(), attempt: lease.attempt, outcome };
-    let is_first = retry(|| server.engine.give_up(lease, &record, reason))?;
-    count(if is_first { &server.counts.given_up } else { &server.counts.later });
+    let is_first = retry(|| work.engine.give_up(lease, &record, reason))?;
+    count(if is_first { &work.counts.given_up } else { &work.counts.later });
     Ok(())
 }

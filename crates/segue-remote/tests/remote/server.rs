@@ -5,7 +5,7 @@ use segue_remote::{RemoteError, Summary, Worker};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -145,12 +145,14 @@ impl Drop for Stop {
 /// A worker that is this program, started again. It ends with this value.
 pub struct Process {
     child: Child,
+    /// Not in the child, where a wait would close it.
+    _input: Option<ChildStdin>,
 }
 
 impl Process {
     /// Starts one for the pool of this name, with an ack wait in ms.
     pub fn start(url: &str, pool: &str, ack_wait: u64) -> Self {
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["faults::child_worker", "--exact", "--ignored", "--nocapture"])
             .env("SEGUE_REMOTE_URL", url)
             .env("SEGUE_REMOTE_POOL", pool)
@@ -160,7 +162,8 @@ impl Process {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Self { child }
+        let _input = child.stdin.take();
+        Self { child, _input }
     }
 
     pub fn kill(&mut self) {
