@@ -23,7 +23,7 @@ fn sequence(length: usize) -> String {
     let mut seed = 42_u32;
     let mut next = || {
         seed = (seed * 3877 + 29573) % 139_968;
-        char::from(b"ACGT"[(seed % 4) as usize])
+        char::from(b"ACGT"[(seed * 4 / 139_968) as usize])
     };
     (0..length).map(|_| next()).collect()
 }

@@ -7,6 +7,7 @@
 //! * `server.rs`: the server, and a proxy before it; `faults.rs`, `bad_input.rs`, `storm.rs`: with
 //!   these.
 
+#[cfg_attr(not(feature = "nats"), allow(dead_code, reason = "some are for workers that are processes"))]
 mod jobs;
 mod pools;
 mod seam;
