@@ -26,8 +26,9 @@ impl fmt::Debug for Log {
 
 /// The settings of a pool.
 ///
-/// Four are the pool's own: `max_jobs`, `ack_wait`, `max_ack_pending` and `keep_results`. All
-/// programs that use a pool of this name have to agree on them, and `Pool::nats` refuses others.
+/// Five are the pool's own: `max_jobs`, `ack_wait`, `max_ack_pending`, `keep_results` and
+/// `replicas`. All programs that use a pool of this name have to agree on them, and `Pool::nats`
+/// refuses others.
 ///
 /// # Examples
 ///
