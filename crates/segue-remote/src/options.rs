@@ -7,6 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A hundred years: longer times are as long, so that each ends before the end of the clock.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
 /// Where lines of a pool and of its workers go.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<dyn Fn(&str) + Send + Sync>);
@@ -97,7 +100,7 @@ impl Options {
     /// How long a worker may be silent before others get its jobs; at least 10 ms. A worker that
     /// lives speaks up three times as often, so long jobs need no longer wait. By default 30 s.
     pub fn ack_wait(mut self, wait: Duration) -> Self {
-        self.ack_wait = wait.max(Duration::from_millis(10));
+        self.ack_wait = wait.clamp(Duration::from_millis(10), LONGEST);
         self
     }
 
@@ -110,13 +113,13 @@ impl Options {
 
     /// How long a result is kept, for submitters that ask again. By default an hour.
     pub fn keep_results(mut self, age: Duration) -> Self {
-        self.keep_results = age.max(Duration::from_millis(100));
+        self.keep_results = age.clamp(Duration::from_millis(100), LONGEST);
         self
     }
 
     /// How often a submitter reads, though no hint has come. By default every 2 s.
     pub fn reread_every(mut self, interval: Duration) -> Self {
-        self.reread_every = interval.max(Duration::from_millis(1));
+        self.reread_every = interval.clamp(Duration::from_millis(1), LONGEST);
         self
     }
 

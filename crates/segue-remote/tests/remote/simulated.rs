@@ -85,6 +85,22 @@ fn results_are_kept_for_their_time_and_no_longer() {
 }
 
 #[test]
+fn times_without_an_end_are_very_long() {
+    let ran = Sim::new(1).run(|| {
+        let (max, zero) = (Duration::MAX, Duration::ZERO);
+        let endless = quiet().ack_wait(max).keep_results(max).reread_every(max).unknown_after(max).retry_after(max);
+        for options in [endless, quiet().ack_wait(zero).keep_results(zero).reread_every(zero).retry_after(zero)] {
+            let pool = Pool::local_here(options);
+            let submitted = pool.submit_with(Add { a: 1, b: 1 }, SubmitOptions::new().limit(max));
+            assert_eq!(submitted.take(), Ok(Ok(2)));
+            let none = pool.submit_with(Add { a: 1, b: 1 }, SubmitOptions::new().limit(zero));
+            assert_eq!(none.take(), Ok(Err(RemoteError::TimedOut)));
+        }
+    });
+    ran.unwrap();
+}
+
+#[test]
 fn under_all_schedules_each_job_has_one_result_and_nothing_is_left() {
     let explored = Explore::random(300).leaks(Leaks::Forbid).check(|| {
         let (pool, tag) = (Pool::local_here(quiet().max_jobs(2).reread_every(SECOND)), fresh("schedules"));

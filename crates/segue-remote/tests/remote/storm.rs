@@ -100,7 +100,7 @@ fn each_job_has_one_result_or_is_one_dead_letter() {
     let (proxy, files) = (Proxy::to(server.port), server.files());
     let pool = Pool::nats(&proxy.url(), options("storm", ACK_WAIT)).unwrap();
     let (stop, began) = (AtomicBool::new(false), Instant::now());
-    let at_once = 200.min(jobs as usize / 4);
+    let at_once = 2000.min(jobs as usize / 4);
     let pace = Duration::from_secs(seconds) / u32::try_from(jobs).unwrap();
     let directory = files.to_str().unwrap().to_owned();
 
