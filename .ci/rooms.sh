@@ -15,9 +15,8 @@ ROOMS="segue-core: primitives contract chain timers tree values thread sim wait 
     segue-stm: version snapshot var stop log turn tx commit open outside waits profile attempts atomically structures
     segue-http: config wire tls message trace files routes client connection server listeners websocket
     segue-trace: message story perfetto file spans
-    segue-load: options link target tally schedule web_socket expected opening connection figures picture report run"
     segue-remote: engine error options job current local nats serve watch map pool worker
-    segue-load: options link target tally schedule expected connection figures picture report run"
+    segue-load: options link target tally schedule web_socket expected opening connection figures picture report run"
 
 # Says which modules of the crate with this `src` import from later rooms, and which are a circle.
 # Fails if one of these is not in the list of circles, which has the name of this crate before each,
