@@ -1,4 +1,4 @@
-//! The words of a fiber's header that reports and dumps read: its wait, its job, its last suspension.
+//! The words of a fiber's header that reports and dumps read: of its wait, its job, its suspension.
 //!
 //! Used by the tree's lists, by schedulers, and by dumps.
 #![allow(unsafe_code)] // The record of a wait, and a job, are reached by address.
