@@ -1,8 +1,8 @@
 //! The ground of all other rooms, which knows no fibers: atomics (of std or of loom), the word
 //! lock, the intrusive list, a box with two owners, a list of words by type, the switch between
-//! stacks, the function that trims a stack, the marks of a fiber, `Debug` by a line, and the object of
 //! stacks, the function that trims a stack, the marks of a fiber, `Debug` by a line, and the object
 //! of a wait.
+
 pub(crate) mod at_end;
 pub mod atomic;
 pub mod doubt;
