@@ -1,4 +1,5 @@
-//! The words of a fiber's header that reports and dumps read: of its wait, its job, its suspension.
+//! The words of a fiber's header that reports and dumps read: its wait, its job, and its last
+//! suspension.
 //!
 //! Used by the tree's lists, by schedulers, and by dumps.
 #![allow(unsafe_code)] // The record of a wait, and a job, are reached by address.

@@ -449,7 +449,7 @@ impl<'c> WebSocket<'c> {
 
     /// Waits for the client's answer to a goodbye, and discards the messages before the answer.
     ///
-    /// In a shutdown a client that is silent after the goodbye does not hold the server up. One that
+    /// In a shutdown no client that is silent after the goodbye holds the server up. A client that
     /// sends has its time, so that no reset overtakes the goodbye on its way to that client.
     fn await_answer(&mut self, begun: Instant, said: Instant) -> io::Result<()> {
         let close = begun.checked_add(self.limits.close_timeout);
