@@ -74,7 +74,7 @@ use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::primitives::waits_for::WaitsOn;
 use std::cell::Cell;
-use std::marker::PhantomPinned;
+use std::marker::{PhantomData, PhantomPinned};
 use std::ptr::{self, NonNull};
 
 /// Single-use token that joins one wait with one signal.
@@ -196,13 +196,13 @@ impl Trigger {
     ) -> Outcome {
         // SAFETY: the trigger is in place until the wait's end, below, or its withdrawal. Later
         // nobody here follows `self`, which may outlive the memory, as all of it is an atomic.
-        unsafe { fiber.begin_wait(self, &waits_on) };
+        let begun = unsafe { fiber.begin_wait(self, &waits_on) };
         if is_to_suspend() {
             // SAFETY: the trigger was WAITING with this fiber, which has not withdrawn: so one
             // resume, by the side that ends the wait, or one interrupt belongs to this call.
             unsafe { fiber.suspend() };
         }
-        match fiber.end_wait() {
+        match fiber.end_wait(begun) {
             WaitEnd::Resumed => self.outcome().expect("a scheduler resumed a fiber that nobody had resumed"),
             WaitEnd::Refused | WaitEnd::Withdrawn => Outcome::Cancelled,
         }
@@ -406,6 +406,10 @@ pub(crate) enum WaitEnd {
     Withdrawn,
 }
 
+/// A wait that has begun, and ends while the record of the wait is in place still.
+#[must_use = "the header names the wait until its end"]
+pub(crate) struct Begun<'w>(PhantomData<&'w WaitsOn>);
+
 impl Fiber {
     /// To be called by the scheduler on the fiber's own thread after an interrupt. Answers whether
     /// the fiber was in a wait, suspended or about to be, which is now cancelled: then the
@@ -432,17 +436,18 @@ impl Fiber {
     ///
     /// # Safety
     /// The trigger stays until [`end_wait`](Fiber::end_wait), or an interrupt has ended the wait;
-    /// `waits_on` stays until `end_wait`.
+    /// `waits_on` stays until `end_wait`, which follows.
     #[inline]
-    pub(crate) unsafe fn begin_wait(&self, trigger: &Trigger, waits_on: &WaitsOn) {
+    pub(crate) unsafe fn begin_wait<'w>(&self, trigger: &Trigger, waits_on: &'w WaitsOn) -> Begun<'w> {
         self.trigger.set(ptr::from_ref(trigger).cast());
         self.waits_on.set(waits_on);
         self.waits.set(self.waits.get().wrapping_add(1));
+        Begun(PhantomData)
     }
 
     /// Ends the wait, and answers how. After a withdrawal the trigger may be gone.
     #[inline]
-    pub(crate) fn end_wait(&self) -> WaitEnd {
+    pub(crate) fn end_wait(&self, _begun: Begun<'_>) -> WaitEnd {
         self.refill();
         self.waits_on.set(ptr::null());
         if self.trigger.replace(ptr::null()).is_null() {

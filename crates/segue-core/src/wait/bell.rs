@@ -28,7 +28,7 @@ use crate::contract::fiber::Fiber;
 use crate::contract::trigger::{TAKEN, Trigger, WaitEnd, decode, word};
 use crate::contract::wakeup::Wakeup;
 use crate::primitives::atomic::Ordering;
-use crate::primitives::waits_for::WaitsFor;
+use crate::primitives::waits_for::{WaitsFor, WaitsOn};
 use crate::wait::trigger::is_to_suspend;
 use std::ptr::{self, NonNull};
 
@@ -95,14 +95,16 @@ impl Trigger {
     /// withdrawn.
     #[inline]
     pub(crate) unsafe fn slumber(&self, fiber: &Fiber, waits_for: WaitsFor) -> bool {
-        // SAFETY: the trigger is borrowed until the end of the wait below.
-        unsafe { fiber.begin_wait(self, &waits_for.into()) };
+        let waits_on = WaitsOn::from(waits_for);
+        // SAFETY: the trigger is borrowed, and the record in this frame, until the end of the wait
+        // below.
+        let begun = unsafe { fiber.begin_wait(self, &waits_on) };
         if is_to_suspend(fiber) {
             // SAFETY: the word was WAITING with this fiber and was not withdrawn, by the contract,
             // so exactly one resume follows, or is under way: by the ringer, or by this thread when
             // an interrupt cancels it.
             unsafe { fiber.suspend() };
         }
-        fiber.end_wait() == WaitEnd::Resumed
+        fiber.end_wait(begun) == WaitEnd::Resumed
     }
 }
