@@ -142,6 +142,7 @@ pub struct Fiber {
     pub(crate) task: Cell<*const ()>,
     /// How many waits it has begun.
     pub(crate) waits: Cell<u32>,
+    /// The time of the last suspension, in the scheduler's units.
     pub(crate) since: Cell<u32>,
 
     id: u64,
@@ -152,7 +153,7 @@ pub struct Fiber {
     pub(crate) attributes: OnceCell<Arc<Record>>,
     /// Before the fiber runs, its job.
     pub(crate) locals: Cell<*mut ()>,
-    /// Null without a job.
+    /// Null without a job, and when that is over.
     pub(crate) job: Cell<*const JobHeader>,
 }
 

@@ -56,6 +56,7 @@ use crate::spawn::task::{self, Edges, Ended, Handle, Head};
 use crate::thread::here;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::membership;
+use crate::tree::reports::forget_job;
 use crate::values::locals::{self, Locals};
 use crate::wait::stand_in::{StandIn, StandIns};
 use std::alloc::Layout;
@@ -274,6 +275,7 @@ unsafe impl<F: Future<Output: Ending<T>>, T> Work for AsyncTask<F, T> {
                         this.cast::<JobHeader>().as_ref().give((**given).clone());
                     }
                     // From IDLE on the task may be polled, and end, elsewhere.
+                    forget_job();
                     if !Ring::rest(ring) {
                         Ring::queue_again(ring);
                     }
@@ -331,6 +333,7 @@ unsafe fn over<F: Future<Output: Ending<T>>, T>(
             let note = |payload| task::note_panic(head, payload);
             if retires {
                 locals::end(note);
+                forget_job();
             } else {
                 // The future to begin with, or to go on with.
                 task::discard_inherited(head);

@@ -40,6 +40,7 @@ use crate::spawn::spare;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::context::{Context, innermost};
 use crate::tree::membership::leave_contexts;
+use crate::tree::reports::forget_job;
 use crate::values::locals::{self, Locals};
 use crate::wait::retreat::Retreat;
 use crate::wait::source::Source;
@@ -335,6 +336,7 @@ pub(crate) unsafe fn retire(head: NonNull<Head>, free: unsafe fn(NonNull<Head>))
     unsafe {
         locals::end(|payload| note_panic(head, payload));
         // No closure for `retire_ended`, which would be a function that all tasks share, and call.
+        forget_job();
         let settled = settle(head, free);
         leave_contexts();
         settled.leave();

@@ -14,6 +14,7 @@ use crate::primitives::waits_for::WaitsFor;
 use crate::thread::plain;
 use crate::tree::cancelled::Cancelled;
 use crate::tree::membership::leave_contexts;
+use crate::tree::reports::forget_job;
 use crate::values::locals;
 use std::ptr;
 
@@ -112,6 +113,7 @@ pub unsafe fn retire<R>(f: impl FnOnce() -> R) -> R {
 #[inline]
 pub(crate) unsafe fn retire_ended<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
+    forget_job();
     leave_contexts();
     result
 }

@@ -5,3 +5,4 @@ pub(crate) mod cancelled;
 pub(crate) mod context;
 pub(crate) mod extent;
 pub(crate) mod membership;
+pub(crate) mod reports;

@@ -6,4 +6,3 @@ pub(crate) mod carried;
 pub(crate) mod locals;
 pub(crate) mod mark;
 pub(crate) mod run;
-mod seen;

@@ -51,7 +51,12 @@ impl Job {
         let mark =
             |mark| current::with_running(|fiber| fiber.is_some_and(|fiber| fiber.marks.replace(UNBLOCKED, mark)));
         let unblocked = mark(false);
-        let _restore = at_end(|| _ = mark(unblocked));
+        // The end of this job has the fiber forget its own.
+        let own = current::with_running(|fiber| fiber.map(|fiber| fiber.job.get()));
+        let _restore = at_end(|| {
+            mark(unblocked);
+            current::with_running(|fiber| _ = fiber.zip(own).map(|(fiber, own)| fiber.job.set(own)));
+        });
         // SAFETY: there is no frame, and the present ones stay until this returns.
         let _chain = unsafe { Restore::inside(ptr::null()) };
         let start = || self.start();

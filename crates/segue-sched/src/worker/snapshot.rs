@@ -5,8 +5,9 @@
 //! # The parts that are read, and why they are in place
 //!
 //! * The [roll](Roll), which can be read at any instruction of its thread.
-//! * Of each fiber the header, which is fixed but for the fields of its wait, and stays until the
-//!   fiber was struck off.
+//! * Of each fiber the header, which is fixed but for the fields of its wait and of its job, and
+//!   stays until the fiber was struck off. The job is forgotten before somebody may free that
+//!   (`tree/reports.rs` of `segue-core`).
 //! * Of a fiber that *rests*, its wait. The waiter writes the record of its wait before it switches
 //!   away, and takes that back after it was switched to. So the record is whole, and in place,
 //!   while the fiber rests; and so is the thing that the fiber waits for, which the waiter borrows.
@@ -151,6 +152,11 @@ impl Snapshot {
             // handle is only looked at.
             let fiber = ManuallyDrop::new(unsafe { Coroutine::from_header(header) });
             let Some(is_running) = runs(&fiber) else { return };
+            // One that has returned is about to be struck off.
+            if !is_running && fiber.has_returned() {
+                at -= 1;
+                continue;
+            }
             let stack = if is_running || !self.with_stacks { None } else { fiber.copy_stack(&mut self.copies) };
             // A stack for which an empty room is too small is passed over.
             if self.with_stacks && !is_running && stack.is_none() && !self.fibers.is_empty() {
@@ -184,7 +190,7 @@ fn look(coroutine: &Coroutine, is_running: bool, stack: Option<Copied>) -> Seen 
         name,
         name_len: full.len(),
         is,
-        // SAFETY: a fiber that rests has not done its job; of one that runs the job may be gone.
+        // SAFETY: the fiber rests, as it does not run, and has its job, or has forgotten that.
         job: if is_running { None } else { unsafe { fiber.of_job() } },
         waits_on,
         // SAFETY: the fiber waits for the thing, and rests during this call.

@@ -4,6 +4,7 @@
 
 mod changes_nothing;
 mod deadlocks;
+mod edges;
 mod lock_programs;
 mod places;
 mod planted;
