@@ -21,6 +21,9 @@ pub struct JobHeader {
     run: unsafe fn(NonNull<JobHeader>),
     abandon: unsafe fn(NonNull<JobHeader>),
     pub(crate) context: *const ContextHead,
+    /// The family that counts the work, if one does.
+    pub(crate) member_of: FamilyId,
+    /// The family of the fibers that the work detaches.
     family: FamilyId,
     /// For the next fiber that runs the work. Belongs to the side that has the job, or makes it.
     given: UnsafeCell<Given>,
@@ -58,14 +61,16 @@ pub unsafe trait Work: Sized {
 }
 
 impl JobHeader {
-    /// The header for work in this context and family, which begins with these fiber-local values.
+    /// The header for work in this context, which is a member of one family, detaches fibers to the
+    /// other, and begins with these fiber-local values.
     ///
     /// # Safety
-    /// Context and family are null, or in place until the work was run or abandoned; `locals` is
+    /// Context and families are null, or in place until the work was run or abandoned; `locals` is
     /// null, or the work's to use.
     #[inline]
     pub(crate) unsafe fn within<W: Work>(
         context: *const ContextHead,
+        member_of: FamilyId,
         family: FamilyId,
         given: Given,
         locals: *mut (),
@@ -85,6 +90,7 @@ impl JobHeader {
             run: __rust_begin_short_backtrace::<W>,
             abandon: abandon::<W>,
             context,
+            member_of,
             family,
             at: given.at,
             given: UnsafeCell::new(given),

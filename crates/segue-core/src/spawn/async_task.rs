@@ -152,7 +152,13 @@ where
     // handle are done.
     unsafe {
         let context = task::context_of(family);
-        let header = JobHeader::within::<AsyncTask<F, T>>(context, Family::id_of(detached), given, locals.cast());
+        let header = JobHeader::within::<AsyncTask<F, T>>(
+            context,
+            Family::id_of(family),
+            Family::id_of(detached),
+            given,
+            locals.cast(),
+        );
         Head::begin(task.cast(), header, AsyncTask::<F, T>::EDGES, family);
         (&raw mut (*place).ended.result).write(UnsafeCell::new(None));
         (&raw mut (*place).ring).write(Ring::new(task.cast(), free_memory::<F, T>, spawner));

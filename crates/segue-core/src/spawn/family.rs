@@ -301,7 +301,7 @@ impl Family {
         spare::settle();
         if self.live.fetch_sub(1, Ordering::AcqRel) != 1 {
             let _watched = watch();
-            self.done.wait_shielded_on(WaitsOn { waits_for, object: Object::at_address(self.context()) });
+            self.done.wait_shielded_on(WaitsOn { waits_for, object: Object::at(self) });
         }
     }
 }

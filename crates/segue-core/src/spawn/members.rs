@@ -101,6 +101,6 @@ impl JobHeader {
     pub unsafe fn of<W: Work>(place: Place, family: Option<&Family>) -> Self {
         let family = family.map_or(FamilyId::NONE, Family::id);
         // SAFETY: as the caller promises.
-        unsafe { Self::within::<W>(place.0, family, Given::default().or_inherited(), ptr::null_mut()) }
+        unsafe { Self::within::<W>(place.0, FamilyId::NONE, family, Given::default().or_inherited(), ptr::null_mut()) }
     }
 }

@@ -56,7 +56,6 @@ pub(crate) struct Head {
     header: JobHeader,
     edges: &'static Edges,
     done: Trigger,
-    family: *const Family,
 }
 
 /// The edges of a task, at which its types are known.
@@ -110,6 +109,7 @@ where
         place(
             JobHeader::within::<Task<F, T>>(
                 context_of(family),
+                Family::id_of(family),
                 Family::id_of(detached),
                 given.or_inherited(),
                 locals.cast(),
@@ -137,6 +137,7 @@ pub(crate) unsafe fn new_here<F: FnOnce() -> T, T>(
         place(
             JobHeader::within::<Task<F, T>>(
                 context_of(family),
+                Family::id_of(family),
                 Family::id_of(detached),
                 given.or_inherited(),
                 locals.cast(),
@@ -153,7 +154,13 @@ pub(crate) fn never<T>(dropped: Result<(), Payload>, cancelled: Cancelled) -> Jo
     type Nothing<T> = fn() -> T;
     // SAFETY: there is no context and no family.
     let header = unsafe {
-        JobHeader::within::<Task<Nothing<T>, T>>(ptr::null(), FamilyId::NONE, Given::default(), ptr::null_mut())
+        JobHeader::within::<Task<Nothing<T>, T>>(
+            ptr::null(),
+            FamilyId::NONE,
+            FamilyId::NONE,
+            Given::default(),
+            ptr::null_mut(),
+        )
     };
     // SAFETY: as above.
     let (job, handle) = unsafe { place(header, (|| unreachable!("it was refused")) as Nothing<T>, ptr::null()) };
@@ -200,7 +207,8 @@ impl Head {
     /// Writes the head of a new task, which enters its family.
     ///
     /// # Safety
-    /// There is memory for the task, which nobody else knows. The family is in place, or null.
+    /// There is memory for the task, which nobody else knows. The family is that of the header, and in
+    /// place, or null.
     #[inline(always)]
     pub(super) unsafe fn begin(head: NonNull<Self>, header: JobHeader, edges: &'static Edges, family: *const Family) {
         let place = head.as_ptr();
@@ -213,12 +221,12 @@ impl Head {
             (&raw mut (*place).header).write(header);
             (&raw mut (*place).edges).write(edges);
             (&raw mut (*place).done).write(Trigger::new());
-            (&raw mut (*place).family).write(family);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn family(&self) -> *const Family {
-        self.family
+        Family::of_id(self.header.member_of)
     }
 
     /// What the family hands down to its members.
@@ -228,7 +236,7 @@ impl Head {
     #[inline(always)]
     pub(crate) unsafe fn heritage(&self) -> Heritage {
         // SAFETY: null, or the task's family, which counts the task and so is in place.
-        unsafe { self.family.as_ref() }.map_or(Heritage::NONE, |family| family.heritage)
+        unsafe { self.family().as_ref() }.map_or(Heritage::NONE, |family| family.heritage)
     }
 
     fn has_ended(&self) -> bool {
@@ -408,7 +416,7 @@ pub(crate) unsafe fn store<T>(head: NonNull<Head>, result: Result<T, Failed>) {
 pub(crate) unsafe fn store_panic(head: NonNull<Head>, payload: Payload) {
     // SAFETY: the family counts this task until its end; and as the caller promises.
     unsafe {
-        let payload = match head.as_ref().family.as_ref() {
+        let payload = match head.as_ref().family().as_ref() {
             Some(family) => family.keep_panic("a fiber", payload),
             None => payload,
         };
@@ -425,7 +433,7 @@ pub(crate) unsafe fn store_panic(head: NonNull<Head>, payload: Payload) {
 pub(crate) unsafe fn store_unstarted(head: NonNull<Head>, dropped: Result<(), Payload>, cancelled: Cancelled) {
     // SAFETY: as in `store_panic`.
     unsafe {
-        if let Some(family) = head.as_ref().family.as_ref() {
+        if let Some(family) = head.as_ref().family().as_ref() {
             family.unstarted.fetch_add(1, Ordering::Relaxed);
         }
         match dropped {
@@ -466,7 +474,7 @@ impl Settled {
 pub(crate) unsafe fn settle(head: NonNull<Head>, free: unsafe fn(NonNull<Head>)) -> Settled {
     // SAFETY: the job's side keeps the task alive until the claim of `done` or the release below.
     let task = unsafe { head.as_ref() };
-    let family = task.family;
+    let family = task.family();
     let joiner = match task.done.claim(0) {
         Ok(wakeup) => Some(wakeup),
         Err(refused) => match refused.into_fiber() {
@@ -510,7 +518,7 @@ pub(crate) unsafe fn discard_inherited(head: NonNull<Head>) {
 #[cold]
 pub(crate) unsafe fn note_panic(head: NonNull<Head>, payload: Payload) {
     // SAFETY: as the caller promises.
-    note(unsafe { head.as_ref().family.as_ref() }, payload);
+    note(unsafe { head.as_ref().family().as_ref() }, payload);
 }
 
 #[cold]

@@ -17,9 +17,6 @@ use crate::primitives::waits_for::{WaitsFor, WaitsOn};
 use std::panic::Location;
 use std::ptr;
 
-/// The part of a job that reports name: its address, its spawn site, and its context's address.
-pub type OfJob = (usize, Option<&'static Location<'static>>, usize);
-
 impl Fiber {
     /// The object of its wait, if the fiber is suspended. For the fiber's own thread.
     pub fn waits_for(&self) -> Option<WaitsFor> {
@@ -40,16 +37,17 @@ impl Fiber {
         self.waits_on.glance().and_then(|waits| unsafe { waits.as_ref() }.copied())
     }
 
-    /// Address, spawn site and context of the job, if the fiber has one that is not over.
+    /// The job's address, its spawn site, and the address of the family that counts it; if the fiber
+    /// has a job that is not over.
     ///
     /// # Safety
     /// The fiber is suspended, has not run, or has returned.
     #[must_use]
-    pub unsafe fn of_job(&self) -> Option<OfJob> {
+    pub unsafe fn of_job(&self) -> Option<(usize, Option<&'static Location<'static>>, usize)> {
         // SAFETY: null, or a job that is in place: it was not dropped, and is not over, as the
         // fiber forgets one that is ([`forget_job`]), and is in no step between.
         let job = unsafe { self.job.get().as_ref() }?;
-        Some((ptr::from_ref(job).addr(), job.at, job.context.addr()))
+        Some((ptr::from_ref(job).addr(), job.at, job.member_of.as_ptr().addr()))
     }
 
     /// Notes the time of a suspension, in the scheduler's units. For the fiber's scheduler.

@@ -145,6 +145,8 @@ impl<'a, T> Initializer<'a, T> {
         let was_empty = std::mem::replace(state.state(), State::FULL);
         // SAFETY: this was the right to initialise this cell.
         unsafe { cell.put(value) };
+        // A waiter that is told now counts as waiting until it runs.
+        cell.owner.forget();
         state.notify_all(INITIALISE);
         cell.state.lock().notify_all(READ);
         if was_empty.in_vain {

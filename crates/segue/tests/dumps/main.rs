@@ -6,6 +6,7 @@ mod changes_nothing;
 mod deadlocks;
 mod edges;
 mod lock_programs;
+mod none;
 mod places;
 mod planted;
 mod said;
