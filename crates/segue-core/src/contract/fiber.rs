@@ -19,7 +19,7 @@ use crate::contract::job::{Identity, Job, JobHeader, Name};
 use crate::contract::slots::{ContextHead, FamilyId};
 use crate::primitives::atomic::{AtomicPtr, Ordering};
 use crate::primitives::list::Links;
-use crate::primitives::marks::{Crossing, Marks};
+use crate::primitives::marks::Marks;
 use crate::primitives::record::Record;
 use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
@@ -142,7 +142,6 @@ pub struct Fiber {
     pub(crate) task: Cell<*const ()>,
     /// How many waits it has begun.
     pub(crate) waits: Cell<u32>,
-    /// The time of the last suspension, in the scheduler's units.
     pub(crate) since: Cell<u32>,
 
     id: u64,
@@ -238,13 +237,13 @@ impl Fiber {
     /// As for [`Scheduler::suspend`].
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self) {
-        self.marks.call_carrier(Crossing::Leaves);
-        // SAFETY: this is its scheduler, and the caller promises the rest.
-        if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
-            // SAFETY: the switch is made at once, as the scheduler demands.
-            unsafe { switch.make() };
-        }
-        self.marks.call_carrier(Crossing::Returns);
+        self.marks.apart(|| {
+            // SAFETY: this is its scheduler, and the caller promises the rest.
+            if let Some(switch) = unsafe { self.scheduler().suspend(self) } {
+                // SAFETY: the switch is made at once, as the scheduler demands.
+                unsafe { switch.make() };
+            }
+        });
     }
 
     /// Wakes a fiber through its scheduler.

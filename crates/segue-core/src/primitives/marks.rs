@@ -45,19 +45,30 @@ impl Marks {
         before & mark != 0
     }
 
-    /// The fiber, the calling one, is about to leave its thread, or is back.
-    #[inline(always)]
-    pub(crate) fn call_carrier(&self, crossing: Crossing) {
-        if self.has(CARRIES) {
-            call_carrier(crossing);
+    /// Runs `f`, in which the fiber, the calling one, leaves its thread to others: between two calls
+    /// of the carrier, if the fiber carries something.
+    #[inline(always)] // So that the switch is in the caller's frame.
+    pub(crate) fn apart(&self, f: impl FnOnce()) {
+        let carries = self.has(CARRIES);
+        if carries {
+            self.cross(Crossing::Leaves);
+        }
+        f();
+        if carries {
+            self.cross(Crossing::Returns);
         }
     }
-}
 
-#[cold]
-#[inline(never)]
-fn call_carrier(crossing: Crossing) {
-    if let Some(carrier) = CARRIER.get() {
-        carrier(crossing);
+    /// Calls the carrier of the fiber, the calling one, which carries something, and does not from
+    /// here to its return: so the carrier is not called inside of itself, nor for a state of a job
+    /// that has the fiber's place.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn cross(&self, crossing: Crossing) {
+        self.replace(CARRIES, false);
+        if let Some(carrier) = CARRIER.get() {
+            carrier(crossing);
+        }
+        self.replace(CARRIES, crossing == Crossing::Returns);
     }
 }

@@ -184,12 +184,12 @@ pub(crate) fn give_up_turn(fiber: &Fiber) {
 #[cold]
 #[inline(never)]
 fn give_up_turn_carrying(fiber: &Fiber) {
-    fiber.marks.call_carrier(Crossing::Leaves);
+    fiber.marks.cross(Crossing::Leaves);
     // SAFETY: the fiber is the calling one, and may be suspended.
     if let Some(switch) = unsafe { fiber.scheduler().yield_now(fiber) } {
         // SAFETY: the switch is made at once.
         unsafe { switch.make() };
     }
-    fiber.marks.call_carrier(Crossing::Returns);
+    fiber.marks.cross(Crossing::Returns);
     fiber.refill();
 }

@@ -42,8 +42,9 @@ impl Job {
 
     /// Runs the job on a fiber of the caller's, which goes back into its contexts, since the job
     /// leaves all at its end. The caller's mark for calls of the C library does not count for the
-    /// job's, and its handlers are not the job's: as on a fiber of its own, the job finds none of
-    /// them, and so is not captured, with the values of another fiber, in the middle of this.
+    /// job's, and a state of the thread that the caller carries is taken off meanwhile. The caller's
+    /// handlers are not the job's: as on a fiber of its own, the job finds none of them, and so is
+    /// not captured, with the values of another fiber, in the middle of this.
     #[cold]
     fn run_in_place(self) {
         let context = current::context();
@@ -62,7 +63,11 @@ impl Job {
         let start = || self.start();
         // SAFETY: the table was the job's alone, and is taken out of the job; nothing is captured
         // across the job, which begins a chain.
-        unsafe { locals::instead(inherited.cast(), start) };
+        let run = || unsafe { locals::instead(inherited.cast(), start) };
+        current::with_running(|fiber| match fiber {
+            Some(fiber) => fiber.marks.apart(run),
+            None => run(),
+        });
         // SAFETY: the running fiber was inside of this context all the time.
         unsafe { current::enter_context(context) };
     }

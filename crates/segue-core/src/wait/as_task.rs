@@ -108,11 +108,11 @@ fn pend(fiber: &Fiber, executor: &dyn Executor) -> Result<(), Cancelled> {
 #[cold]
 #[inline(never)]
 fn pend_carrying(fiber: &Fiber, executor: &dyn Executor) {
-    fiber.marks.call_carrier(Crossing::Leaves);
+    fiber.marks.cross(Crossing::Leaves);
     // SAFETY: the fiber is the calling one, and one of the executor's: `pend` passes no other.
     if let Some(switch) = unsafe { executor.pend(fiber) } {
         // SAFETY: at once.
         unsafe { switch.make() };
     }
-    fiber.marks.call_carrier(Crossing::Returns);
+    fiber.marks.cross(Crossing::Returns);
 }

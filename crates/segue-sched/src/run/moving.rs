@@ -29,6 +29,7 @@
 //! fiber has suspended: by the loop that the fiber has left.
 #![allow(unsafe_code)] // Workers and fibers are reached by their addresses.
 
+use crate::recorder::Leaves;
 use crate::run::handle::Handle;
 use crate::worker::common::{Common, set_worker, with_caller};
 use crate::worker::header::header_of;
@@ -149,14 +150,14 @@ unsafe fn visit<T>(
     let _outside = segue_core::outside_work();
     here.away.set(here.away.get() + 1);
     // SAFETY: by the contract, which is the same.
-    unsafe { go_over(here, there, fiber) };
+    fiber.carried_over(|| unsafe { go_over(here, there, fiber) });
     // Else an effect in `f` could be captured up to a handler around the move: the fiber would
     // stay, and `f` come back elsewhere, or never.
     let visit = WaitsFor { what: "a visit to another scheduler", at };
     let result = catch_unwind(AssertUnwindSafe(|| barrier(visit, f)));
     // SAFETY: the fiber runs under `there` now. The worker `here` counts the fiber as one that is
     // away, and so has not ended.
-    unsafe { go_over(there, here, fiber) };
+    fiber.carried_over(|| unsafe { go_over(there, here, fiber) });
     here.away.set(here.away.get() - 1);
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
@@ -173,6 +174,9 @@ unsafe fn go_over(from: &Common, to: &Common, fiber: &Fiber) {
     }
     // SAFETY: the header is the running fiber's.
     let header = unsafe { at.as_ref() };
+    if from.pen.is_on() {
+        from.pen.left(fiber, Leaves::Yields);
+    }
     // SAFETY: the worker `to` is on this thread, and stays while the fiber is in its list.
     unsafe { fiber.set_scheduler(to.scheduler()) };
     from.await_letter(header);
