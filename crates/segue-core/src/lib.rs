@@ -149,6 +149,7 @@ pub mod scheduling {
     pub use crate::primitives::doubt::Doubt;
     pub use crate::primitives::lock::{Lock, LockGuard};
     pub use crate::primitives::marks::Crossing;
+    pub use crate::primitives::per_process::{OfProcess, PerProcess};
     pub use crate::primitives::stack::set_stack_trimmer;
     pub use crate::sim::preemption::{PreemptionPoints, is_simulated, preemption_point_in_body, set_preemption};
     pub use crate::spawn::builder::stack_size_of;

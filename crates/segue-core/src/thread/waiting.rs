@@ -6,17 +6,19 @@
 //!
 //! A thread that is about to sleep puts a record on a list, and takes that back when awake, before
 //! its wait can end. Both take a lock, which is nothing beside a sleep. A thread that finds its
-//! mail by looking, without a sleep, writes no record; nor does a worker that idles.
+//! mail by looking, without a sleep, writes no record; nor does a worker that idles. The child of a
+//! fork has a list of its own ([`PerProcess`]): its parent's threads are not there, nor the things
+//! that they wait for.
 //!
 //! **The race to fear**: a dump follows the address of the thing that a thread waits for, and that
 //! thing is gone. It cannot: the thread keeps the thing in place as long as the wait lasts, the
 //! record is on the list for less than that, and the dump looks under the list's lock.
 #![allow(unsafe_code)] // Records have addresses, which another thread follows.
 
+use crate::primitives::per_process::PerProcess;
 use crate::primitives::waits_for::{WORK, WaitsOn};
 use crate::thread::owners::thread_number;
 use std::panic::Location;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -54,11 +56,7 @@ struct Sleepers {
     sleeps: u64,
 }
 
-static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers { records: Vec::new(), sleeps: 0 });
-
-fn sleepers() -> MutexGuard<'static, Sleepers> {
-    SLEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static SLEEPERS: PerProcess<Sleepers> = PerProcess::new(|| Sleepers { records: Vec::new(), sleeps: 0 });
 
 /// The record of a sleep, which is taken back by its drop.
 pub(super) struct Sleep(u64);
@@ -69,7 +67,7 @@ impl Sleep {
     pub(super) fn begin(waits_on: Option<WaitsOn>) -> Option<Self> {
         let waits_on = waits_on.filter(|waits_on| waits_on.waits_for.what != WORK)?;
         let (number, thread, since) = (thread_number(), thread::current(), Instant::now());
-        let mut sleepers = sleepers();
+        let mut sleepers = SLEEPERS.lock();
         sleepers.sleeps += 1;
         let sleep = sleepers.sleeps;
         sleepers.records.push(Record { number, thread, waits_on, since, sleep });
@@ -79,7 +77,7 @@ impl Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let mut sleepers = sleepers();
+        let mut sleepers = SLEEPERS.lock();
         let at = sleepers.records.iter().rposition(|record| record.sleep == self.0);
         let record = at.map(|at| sleepers.records.swap_remove(at));
         drop(sleepers);
@@ -87,8 +85,8 @@ impl Drop for Sleep {
     }
 }
 
-/// The plain threads that sleep in a wait. `None` if the list is locked for longer than `patience`:
-/// in the child of a fork, where the thread that has locked the list is not.
+/// The plain threads that sleep in a wait; in the child of a fork, its own. `None` if the list is
+/// locked for longer than `patience`.
 ///
 /// # Examples
 ///
@@ -114,10 +112,9 @@ pub fn waiting_threads(patience: Duration) -> Option<Vec<WaitingThread>> {
     let until = Instant::now().checked_add(patience);
     let sleepers = loop {
         match SLEEPERS.try_lock() {
-            Ok(sleepers) => break sleepers,
-            Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if until.is_some_and(|until| until <= Instant::now()) => return None,
-            Err(TryLockError::WouldBlock) => thread::yield_now(),
+            Some(sleepers) => break sleepers,
+            None if until.is_some_and(|until| until <= Instant::now()) => return None,
+            None => thread::yield_now(),
         }
     };
     let look = |record: &Record| WaitingThread {

@@ -14,7 +14,7 @@
 
 use crate::contract::trigger::Trigger;
 use crate::primitives::impl_debug::impl_debug;
-use crate::primitives::waits_for::WaitsFor;
+use crate::primitives::waits_for::{Object, WaitsFor};
 use crate::wait::holders::{registration_of, slot_of};
 use crate::wait::parts::Parts;
 use crate::wait::retreat::Retreat;
@@ -31,6 +31,10 @@ unsafe impl<S: Source> Source for Option<S> {
 
     fn waits_for(&self) -> WaitsFor {
         self.as_ref().map_or_else(|| WaitsFor::new("nothing: it is switched off"), S::waits_for)
+    }
+
+    fn object(&self) -> Object {
+        self.as_ref().map_or(Object::NONE, S::object)
     }
 
     #[inline]

@@ -17,11 +17,15 @@
 //! beginning of the second: at the same time. None of them has unlocked, initialised or ended
 //! meanwhile, as none has run.
 //!
-//! An owner's word can't tell that a guard was sent to another fiber, or forgotten.
+//! An owner's word does not tell that a guard was sent to another fiber, or forgotten. And it is
+//! written after the lock: a locker that the system stops between the two leaves the owner before in
+//! place, from both looks if it is stopped for longer than they are apart.
 //!
-//! **Woken waiters** count as waiting until they run. That makes no false cycle: a lock that is
-//! handed to a waiter names nobody until that waiter runs; a fiber that has ended is not in the
-//! dump; a waiter that was told of a free lock, and finds it taken, waits again.
+//! **Woken waiters** count as waiting until they run; one that its own worker has woken has no
+//! letter, and is `Waiting`. That makes no false cycle: a lock that is handed to a waiter names
+//! nobody until that waiter runs, and a cell that was filled has no owner any more; a fiber that has
+//! ended is not in the dump; a waiter that was told of a free lock, and finds that taken, waits
+//! again.
 
 use super::parts::{Cycle, Dump, FiberState, Waiter};
 use segue_core::WaitsFor;
@@ -59,13 +63,13 @@ fn nodes(dump: &Dump) -> HashMap<u64, Node> {
             }
             let name = format!("{} (worker {} of `{}`)", fiber.label(), worker.index, scheduler.name);
             let owner = fiber.owner.as_ref();
-            let (owner, locked_at) = (owner.map(|it| it.number), owner.and_then(|it| it.locked_at));
+            let (owner, locked_at) = (owner.map(|owner| owner.number), owner.and_then(|owner| owner.locked_at));
             Some((fiber.number, fiber.wait, name, waits_for, object, locked_at, owner))
         })
     });
     let threads = dump.threads.iter().filter_map(|thread| {
         let owner = thread.owner.as_ref();
-        let (owner, locked_at) = (owner.map(|it| it.number), owner.and_then(|it| it.locked_at));
+        let (owner, locked_at) = (owner.map(|owner| owner.number), owner.and_then(|owner| owner.locked_at));
         Some((thread.number, thread.sleep, thread.label(), thread.waits_for, thread.object?, locked_at, owner))
     });
     let node = |(number, wait, name, waits_for, object, locked_at, owner)| {

@@ -13,9 +13,9 @@
 //! woken, nothing runs again, no fiber gets or loses a turn. The rest is done by the caller, from
 //! the copies: the unwinding, the names, the search for cycles.
 //!
-//! # The readers
+//! # The reader of each part
 //!
-//! | part | where | read by |
+//! | part | place | reader |
 //! | --- | --- | --- |
 //! | the schedulers | `worker/roster.rs` | the caller, under a lock that only begins and ends of schedulers take |
 //! | a worker's fibers | its roll, and their headers | the worker's thread, for the caller (`worker/seat.rs`) |
@@ -31,7 +31,8 @@
 //! # Where a dump may be taken
 //!
 //! By any thread, in a fiber, a policy, a hook; several dumps take turns. Not in a signal handler.
-//! In the child of a fork there are no threads to ask, and the dump says so.
+//! In the child of a fork the threads of its parent are not there: the dump says so, or has the
+//! schedulers that the child has begun itself.
 
 mod deadlocks;
 mod json;
@@ -42,26 +43,36 @@ mod text;
 use crate::worker::group::Group;
 use crate::worker::roster;
 use parts::{Cycle, Dump};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use segue_core::scheduling::PerProcess;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// One dump at a time: each has room for thousands of fibers.
-static TURN: Mutex<()> = Mutex::new(());
+static TURN: PerProcess<()> = PerProcess::new(|| ());
 
-/// Lists every fiber of every scheduler, with its state: its wait, the thing and its owner, for how
-/// long, where it was spawned, and its calls; the plain threads that wait; the closures that have
-/// not started; and the fibers and threads that wait for each other in a circle.
+/// Between the two looks. A locker that the system has stopped between its lock and the note of that
+/// is back by then, unless the system is very busy.
+const APART: Duration = Duration::from_millis(5);
+
+/// Lists every fiber of every scheduler: its wait, the thing and its owner, for how long, where it
+/// was spawned, and its calls; the plain threads that wait; the closures that have not started; and
+/// those that wait for each other in a circle.
 ///
-/// A dump changes nothing: no fiber, thread or scheduler is woken, and none loses more than
-/// microseconds for each thousand of its fibers. The results of the program and, in a simulation,
-/// its schedule are the same with and without. From any thread, also in a fiber, a policy, a hook;
-/// not from a signal handler.
+/// A dump changes nothing: the results of the program and, in a simulation, its schedule are the
+/// same with and without. No fiber, thread or scheduler is woken; but on a system without signals
+/// between threads an idle worker is. From any thread, also in a fiber, a policy, a hook; not from a
+/// signal handler.
 ///
-/// Blocks the calling thread for some microseconds a fiber, and for some ten milliseconds for each
-/// worker that is in a long turn.
+/// Blocks the calling thread for some microseconds a fiber, for some ten milliseconds for each
+/// worker that is in a long turn, for five if some seem to wait in a circle, and for a second for a
+/// worker whose thread blocks the signal (`SIGURG`). Each worker in turn stands still while its
+/// fibers are copied, at most 4,096 or 8 MiB of stacks at a time, and of one fiber at most 64 KiB:
+/// for some milliseconds at a time, if stacks are deep.
 ///
 /// Not in a dump are async tasks between two polls, fibers [hosted](crate::hosted) by foreign
-/// executors, and closures that a policy keeps to itself.
+/// executors, and closures that a policy keeps to itself, or that are offered by the one worker of a
+/// scheduler.
 ///
 /// # Panics
 /// Does not panic.
@@ -99,10 +110,11 @@ pub fn dump() -> Dump {
             note,
         };
     }
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = TURN.lock();
     let mut dump = take::all(true, |_| true);
     let cycles = deadlocks::cycles(&dump);
     if !cycles.is_empty() {
+        thread::sleep(APART);
         let again = take::all(false, |_| true);
         dump.deadlocks = deadlocks::confirmed(cycles, &dump, &again);
     }

@@ -3,8 +3,9 @@
 //! Used by schedulers, which enter the rings of their workers, and by snapshots.
 
 use crate::recorder::ring::Ring;
+use segue_core::scheduling::PerProcess;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 /// The ring of one worker.
@@ -17,8 +18,8 @@ pub(crate) struct Ink {
     pub(super) epoch: Instant,
 }
 
-/// Nothing foreign is called under this lock.
-static ALL: Mutex<Vec<Weak<Ink>>> = Mutex::new(Vec::new());
+/// Nothing foreign is called under this lock. The child of a fork begins with none.
+static ALL: PerProcess<Vec<Weak<Ink>>> = PerProcess::new(Vec::new);
 
 /// The instant that all recordings of the process count from: that of the first ring.
 pub(super) fn epoch() -> Instant {
@@ -34,7 +35,7 @@ pub(crate) fn next_scheduler() -> u64 {
 
 /// The rings that there are.
 pub(super) fn all() -> Vec<Arc<Ink>> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    ALL.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
 impl Ink {
@@ -42,7 +43,7 @@ impl Ink {
     pub(crate) fn new(bytes: usize, scheduler: &str, number: u64, worker: usize) -> Arc<Self> {
         let ring = Ring::new(bytes.clamp(LEAST, MOST) / size_of::<u64>());
         let ink = Arc::new(Self { ring, scheduler: scheduler.into(), number, worker, epoch: epoch() });
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = ALL.lock();
         all.retain(|ink| ink.strong_count() != 0);
         all.push(Arc::downgrade(&ink));
         drop(all);

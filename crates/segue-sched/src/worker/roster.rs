@@ -3,8 +3,10 @@
 //! Written where a scheduler begins and ends; read by dumps.
 
 use crate::worker::group::Group;
+use segue_core::scheduling::PerProcess;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 
 struct Entry {
     number: u64,
@@ -13,15 +15,11 @@ struct Entry {
     simulates: bool,
 }
 
-struct Roster {
-    entries: Vec<Entry>,
-    last: u64,
-}
+/// The schedulers of this process. A forked child begins with none: it has not the threads of its
+/// parent's.
+static ROSTER: PerProcess<Vec<Entry>> = PerProcess::new(Vec::new);
 
-static ROSTER: Mutex<Roster> = Mutex::new(Roster { entries: Vec::new(), last: 0 });
-
-/// The process in which the first scheduler began: its forked children have the list, but none of
-/// the threads.
+/// The process in which the first scheduler began.
 static PROCESS: OnceLock<u32> = OnceLock::new();
 
 /// A scheduler's place on the list, until the drop.
@@ -37,34 +35,30 @@ pub(crate) struct Listed {
     pub(crate) simulates: bool,
 }
 
-fn roster() -> MutexGuard<'static, Roster> {
-    ROSTER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Puts a scheduler on the list, until its group is dropped.
 pub(crate) fn enlist(group: &Arc<Group>, name: &str, simulates: bool) {
     PROCESS.get_or_init(process::id);
-    let mut roster = roster();
-    roster.last += 1;
-    let number = roster.last;
-    roster.entries.push(Entry { number, name: name.to_owned(), group: Arc::downgrade(group), simulates });
-    drop(roster);
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Relaxed) + 1;
+    let entry = Entry { number, name: name.to_owned(), group: Arc::downgrade(group), simulates };
+    ROSTER.lock().push(entry);
     group.set_enlisted(Box::new(Enlisted(number)));
 }
 
 impl Drop for Enlisted {
     fn drop(&mut self) {
-        let mut roster = roster();
-        let at = roster.entries.iter().position(|entry| entry.number == self.0);
-        let entry = at.map(|at| roster.entries.remove(at));
+        let mut roster = ROSTER.lock();
+        // None in the child of a fork that ends what its parent began.
+        let at = roster.iter().position(|entry| entry.number == self.0);
+        let entry = at.map(|at| roster.remove(at));
         drop(roster);
         drop(entry);
     }
 }
 
-/// Whether the calling process is a forked child of that with the schedulers.
+/// Whether the calling process is a forked child of one with schedulers, and has none of its own.
 pub(crate) fn is_child() -> bool {
-    PROCESS.get().is_some_and(|process| *process != process::id())
+    PROCESS.get().is_some_and(|process| *process != process::id()) && ROSTER.lock().is_empty()
 }
 
 /// All schedulers that have not ended, in the order in which they began.
@@ -73,8 +67,8 @@ pub(crate) fn schedulers() -> Vec<Listed> {
         let group = entry.group.upgrade()?;
         Some(Listed { number: entry.number, name: entry.name.clone(), group, simulates: entry.simulates })
     };
-    let roster = roster();
-    let all = roster.entries.iter().filter_map(listed).collect();
+    let roster = ROSTER.lock();
+    let all = roster.iter().filter_map(listed).collect();
     // The last share of a group may be one of these, and takes the lock in its drop.
     drop(roster);
     all

@@ -67,3 +67,71 @@ fn the_job_of_a_fiber_is_in_no_dump_when_its_joiner_may_free_that() {
     let _ = end.fill(());
     dump_until(|dump| find(dump, "ends").is_none().then_some(()));
 }
+
+/// A process that was forked from one with schedulers, and begins one of its own.
+#[cfg(all(unix, not(miri)))]
+#[test]
+#[allow(unsafe_code)] // `fork`.
+fn the_child_of_a_fork_has_its_own_schedulers_in_its_dump() {
+    use std::process::Command;
+    // A process of its own, as in `places.rs`.
+    if std::env::var_os("SEGUE_TEST_FORKS").is_none() {
+        let name = "edges::the_child_of_a_fork_has_its_own_schedulers_in_its_dump";
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let status = command.args(["--exact", name, "--nocapture"]).env("SEGUE_TEST_FORKS", "1").status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(status: i32) -> !;
+        fn alarm(seconds: u32) -> u32;
+        fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
+    }
+    let pool = Runtime::new().workers(2).pool().unwrap();
+    assert_eq!(pool.spawn(|| 1).join().unwrap(), 1);
+    // SAFETY: the child runs a scheduler of its own, and ends, by an alarm if it waits for ever.
+    let status = unsafe {
+        let child = fork();
+        if child == 0 {
+            alarm(30);
+            let dump = Runtime::new().workers(1).name("child").run(|| {
+                let sleeper =
+                    Builder::new().name("sleeper").cancellable().spawn(|| segue::sleep(std::time::Duration::MAX));
+                segue::yield_now().unwrap();
+                let dump = segue::dump();
+                sleeper.cancel();
+                dump
+            });
+            let dump = dump.unwrap();
+            let names: Vec<_> = dump.schedulers.iter().map(|it| &*it.name).collect();
+            _exit(if names == ["child"] && find(&dump, "sleeper").is_some() && dump.note.is_none() { 7 } else { 8 });
+        }
+        let mut status = 0;
+        assert_eq!(waitpid(child, &mut status, 0), child);
+        status
+    };
+    assert_eq!(status, 7 << 8, "{status:#x}");
+    assert_eq!(segue::dump().schedulers.len(), 1);
+}
+
+/// Names its owner, as without the switch.
+#[test]
+fn a_source_that_can_be_switched_off_says_its_owner() {
+    use segue::sync::Mutex;
+    let run = segue::sched::Sim::new(1).run(|| {
+        let mutex = Mutex::new(0);
+        segue::scope(|s| {
+            let guard = mutex.lock().unwrap();
+            Builder::new().name("waiter").within(s).spawn(|| {
+                let source = Some(mutex.lock_source());
+                segue::core::Waitable::new(source).wait().map(drop)
+            });
+            segue::sched::settle().unwrap();
+            let dump = segue::dump();
+            assert!(named(&dump, "waiter").owner.is_some(), "{dump}");
+            drop(guard);
+        });
+    });
+    assert_eq!(run, Ok(()));
+}
