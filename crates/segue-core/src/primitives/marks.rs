@@ -45,8 +45,8 @@ impl Marks {
         before & mark != 0
     }
 
-    /// Runs `f`, in which the fiber, the calling one, leaves its thread to others: between two calls
-    /// of the carrier, if the fiber carries something.
+    /// Runs `f`, in which the fiber, the calling one, leaves its thread to others: between two
+    /// calls of the carrier, if the fiber carries something.
     #[inline(always)] // So that the switch is in the caller's frame.
     pub(crate) fn apart(&self, f: impl FnOnce()) {
         let carries = self.has(CARRIES);

@@ -7,8 +7,9 @@
 //! The child of a fork has one thread. A lock that another thread held at that instant is never
 //! unlocked in the child, and the value may be in the middle of a change; and it tells of threads
 //! that the child does not have. So the word of the lock names the *process* of the holder, and a
-//! locker of another process takes the lock from that one. The first holder in a process begins with
-//! a new value. That of the parent stays where it is: nobody reads or drops a half of a change.
+//! locker of another process takes the lock from that one. The first holder in a process begins
+//! with a new value. That of the parent stays where it is: nobody reads or drops a half of a
+//! change.
 //!
 //! | word | means | a locker |
 //! | --- | --- | --- |
@@ -16,11 +17,12 @@
 //! | this process | a thread of this process holds the lock | waits |
 //! | another process | left behind by a fork | takes the lock |
 //!
-//! **The race to fear**: two threads of the child take the lock from the parent's at once. Each does
-//! so by an exchange of the very word that it has seen, and the second one sees its own process.
+//! **The race to fear**: two threads of the child take the lock from the parent's at once. Each
+//! does so by an exchange of the very word that it has seen, and the second one sees its own
+//! process.
 //!
-//! A child never has the number of its parent, which is there at the fork. A grandchild may get that
-//! of a process that has ended: then it counts as the same one.
+//! A child never has the number of its parent, which is there at the fork. A grandchild may get
+//! that of a process that has ended: then it counts as the same one.
 //!
 //! Ordering: an unlock releases, a lock acquires.
 #![allow(unsafe_code)] // The cell behind the lock.

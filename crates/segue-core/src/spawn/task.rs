@@ -207,8 +207,8 @@ impl Head {
     /// Writes the head of a new task, which enters its family.
     ///
     /// # Safety
-    /// There is memory for the task, which nobody else knows. The family is that of the header, and in
-    /// place, or null.
+    /// There is memory for the task, which nobody else knows. The family is that of the header,
+    /// and in place, or null.
     #[inline(always)]
     pub(super) unsafe fn begin(head: NonNull<Self>, header: JobHeader, edges: &'static Edges, family: *const Family) {
         let place = head.as_ptr();

@@ -1,4 +1,5 @@
-//! The view that reports have of a fiber: the thing that it waits for, its job, its last suspension.
+//! The view that reports have of a fiber: the thing that it waits for, its job, its last
+//! suspension.
 //!
 //! Used by the tree's own reports, by schedulers, and by dumps (`worker/snapshot.rs` of
 //! `segue-sched`).
@@ -37,8 +38,8 @@ impl Fiber {
         self.waits_on.glance().and_then(|waits| unsafe { waits.as_ref() }.copied())
     }
 
-    /// The job's address, its spawn site, and the address of the family that counts it; if the fiber
-    /// has a job that is not over.
+    /// The job's address, its spawn site, and the address of the family that counts it; if the
+    /// fiber has a job that is not over.
     ///
     /// # Safety
     /// The fiber is suspended, has not run, or has returned.

@@ -69,8 +69,8 @@ pub fn carry(carries: bool) -> bool {
 }
 
 impl Fiber {
-    /// Calls `leave`, in which the fiber, the calling one, leaves its thread to others by a way of its
-    /// scheduler's own, and comes back: between two calls of the carrier, if the fiber carries
+    /// Calls `leave`, in which the fiber, the calling one, leaves its thread to others by a way of
+    /// its scheduler's own, and comes back: between two calls of the carrier, if the fiber carries
     /// something.
     pub fn carried_over(&self, leave: impl FnOnce()) {
         self.marks.apart(leave);

@@ -42,9 +42,9 @@ impl Job {
 
     /// Runs the job on a fiber of the caller's, which goes back into its contexts, since the job
     /// leaves all at its end. The caller's mark for calls of the C library does not count for the
-    /// job's, and a state of the thread that the caller carries is taken off meanwhile. The caller's
-    /// handlers are not the job's: as on a fiber of its own, the job finds none of them, and so is
-    /// not captured, with the values of another fiber, in the middle of this.
+    /// job's, and a state of the thread that the caller carries is taken off meanwhile. The
+    /// caller's handlers are not the job's: as on a fiber of its own, the job finds none of them,
+    /// and so is not captured, with the values of another fiber, in the middle of this.
     #[cold]
     fn run_in_place(self) {
         let context = current::context();

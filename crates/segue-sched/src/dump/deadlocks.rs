@@ -18,14 +18,14 @@
 //! meanwhile, as none has run.
 //!
 //! An owner's word does not tell that a guard was sent to another fiber, or forgotten. And it is
-//! written after the lock: a locker that the system stops between the two leaves the owner before in
-//! place, from both looks if it is stopped for longer than they are apart.
+//! written after the lock: a locker that the system stops between the two leaves the owner before
+//! in place, from both looks if it is stopped for longer than they are apart.
 //!
 //! **Woken waiters** count as waiting until they run; one that its own worker has woken has no
 //! letter, and is `Waiting`. That makes no false cycle: a lock that is handed to a waiter names
-//! nobody until that waiter runs, and a cell that was filled has no owner any more; a fiber that has
-//! ended is not in the dump; a waiter that was told of a free lock, and finds that taken, waits
-//! again.
+//! nobody until that waiter runs, and a cell that was filled has no owner any more; a fiber that
+//! has ended is not in the dump; a waiter that was told of a free lock, and finds that taken,
+//! waits again.
 
 use super::parts::{Cycle, Dump, FiberState, Waiter};
 use segue_core::WaitsFor;

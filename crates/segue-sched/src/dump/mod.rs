@@ -51,8 +51,8 @@ use std::time::{Duration, Instant};
 /// One dump at a time: each has room for thousands of fibers.
 static TURN: PerProcess<()> = PerProcess::new(|| ());
 
-/// Between the two looks. A locker that the system has stopped between its lock and the note of that
-/// is back by then, unless the system is very busy.
+/// Between the two looks. A locker that the system has stopped between its lock and the note of
+/// that is back by then, unless the system is very busy.
 const APART: Duration = Duration::from_millis(5);
 
 /// Lists every fiber of every scheduler: its wait, the thing and its owner, for how long, where it
@@ -61,8 +61,8 @@ const APART: Duration = Duration::from_millis(5);
 ///
 /// A dump changes nothing: the results of the program and, in a simulation, its schedule are the
 /// same with and without. No fiber, thread or scheduler is woken; but on a system without signals
-/// between threads an idle worker is. From any thread, also in a fiber, a policy, a hook; not from a
-/// signal handler.
+/// between threads an idle worker is. From any thread, also in a fiber, a policy, a hook; not from
+/// a signal handler.
 ///
 /// Blocks the calling thread for some microseconds a fiber, for some ten milliseconds for each
 /// worker that is in a long turn, for five if some seem to wait in a circle, and for a second for a
@@ -71,8 +71,8 @@ const APART: Duration = Duration::from_millis(5);
 /// for some milliseconds at a time, if stacks are deep.
 ///
 /// Not in a dump are async tasks between two polls, fibers [hosted](crate::hosted) by foreign
-/// executors, and closures that a policy keeps to itself, or that are offered by the one worker of a
-/// scheduler.
+/// executors, and closures that a policy keeps to itself, or that are offered by the one worker of
+/// a scheduler.
 ///
 /// # Panics
 /// Does not panic.

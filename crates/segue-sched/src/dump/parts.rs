@@ -21,15 +21,15 @@ pub struct Dump {
     pub threads: Vec<ThreadDump>,
     /// Fibers and threads that wait for each other, and do so until a wait is cancelled.
     ///
-    /// Each was seen twice, in the same waits. A lock counts as that of the fiber that has locked: a
-    /// cycle may be none if the guard was sent to another fiber, or if the system has stopped a
+    /// Each was seen twice, in the same waits. A lock counts as that of the fiber that has locked:
+    /// a cycle may be none if the guard was sent to another fiber, or if the system has stopped a
     /// thread for milliseconds in the middle of a lock.
     ///
-    /// Of mutexes, writers, cells that are being initialised, joins and scopes the owners are known;
-    /// not known are readers, those that lock on a plain thread by `try_lock` or a source, and
-    /// fibers that own something while they wait as a thread: during a panic, in
-    /// [`blocking_here`](crate::blocking_here) or in `run_as_thread`. Deadlocks of these are missed,
-    /// as is a wait for one of several things, with a time limit for instance.
+    /// Of mutexes, writers, cells that are being initialised, joins and scopes the owners are
+    /// known; not known are readers, those that lock on a plain thread by `try_lock` or a source,
+    /// and fibers that own something while they wait as a thread: during a panic, in
+    /// [`blocking_here`](crate::blocking_here) or in `run_as_thread`. Deadlocks of these are
+    /// missed, as is a wait for one of several things, with a time limit for instance.
     pub deadlocks: Vec<Cycle>,
     /// How long the dump has taken.
     pub took: Duration,
