@@ -251,7 +251,7 @@ impl<H> Coroutine<H> {
     /// Copies its stacks while it rests, for a [backtrace](StackCopies::backtrace) later; `None` if
     /// there is no room. Async-signal-safe.
     pub fn copy_stack(&self, copies: &mut StackCopies) -> Option<Copied> {
-        // SAFETY: a handle is in use, so the coroutine does not run, as in `backtrace`.
+        // SAFETY: the cell lives as long as `self`, and nothing runs inside, as a handle is in use.
         unsafe { self.raw().copy_stack(copies) }
     }
 

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The file is whole, or not there: the content goes into a file beside that, which then takes the
 /// name. This blocks the thread, and stops no worker.
 ///
+/// # Cancellation
+/// *No effect*.
+///
 /// # Errors
 /// Those of the file system. A disk that is full leaves no file behind.
 pub fn write(path: impl AsRef<Path>) -> io::Result<()> {

@@ -25,7 +25,6 @@ use crate::primitives::shown::Shown;
 use crate::primitives::switch::Switch;
 use crate::primitives::waits_for::WaitsOn;
 use std::cell::{Cell, OnceCell};
-use std::fmt::{self, Display, Formatter};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -336,14 +335,5 @@ impl Fiber {
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: a fiber is inside of a context only while that context is alive.
         unsafe { self.context.get().as_ref() }.is_some_and(ContextHead::is_cancelled)
-    }
-}
-
-impl Display for Fiber {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "fiber `{name}`"),
-            None => write!(f, "fiber {}", self.id),
-        }
     }
 }

@@ -219,7 +219,7 @@ impl<F: Future> Polls<F> {
     where
         F::Output: Ending<T>,
     {
-        // SAFETY: the job runs, for this poll.
+        // SAFETY: the job runs, for this poll, and so its side is a user of the ring.
         unsafe { Ring::begin(ring) };
         if !self.locals.is_null() {
             // SAFETY: the last poll has taken the table out of its fiber, and this poll's fiber

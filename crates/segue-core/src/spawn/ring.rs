@@ -91,7 +91,7 @@ impl Ring {
     /// For the job's side, in the state QUEUED.
     pub(super) unsafe fn begin(this: NonNull<Self>) {
         // An exchange, and not a store: this acquires the work before wakes that found QUEUED.
-        // SAFETY: the job's side is a user.
+        // SAFETY: the job's side is a user, and so the ring is in place.
         unsafe { &(*this.as_ptr()).state }.swap(POLLING, Ordering::Acquire);
     }
 
@@ -146,14 +146,14 @@ impl Ring {
     /// # Safety
     /// For the side that has the task to itself.
     pub(super) unsafe fn end(this: NonNull<Self>) {
-        // SAFETY: the job's side is a user.
+        // SAFETY: the job's side is a user, and so the ring is in place.
         unsafe { &(*this.as_ptr()).state }.store(OVER, Ordering::Relaxed);
     }
 
     /// # Safety
     /// The caller is a user.
     unsafe fn wake(this: NonNull<Self>) {
-        // SAFETY: the caller is a user.
+        // SAFETY: the caller is a user, and so the ring is in place.
         let word = unsafe { &(*this.as_ptr()).state };
         let mut state = word.load(Ordering::Relaxed);
         loop {
@@ -245,7 +245,7 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, lea
 /// # Safety
 /// As that of wakers: of one that is a user, or borrows from one.
 unsafe fn clone(ring: *const ()) -> RawWaker {
-    // SAFETY: as the caller promises.
+    // SAFETY: the data are those of a ring's waker, by which there is a user meanwhile.
     unsafe { Ring::retain(ring_of(ring)) };
     RawWaker::new(ring, &TABLE)
 }
@@ -253,7 +253,7 @@ unsafe fn clone(ring: *const ()) -> RawWaker {
 /// # Safety
 /// As that of wakers: of one that is a user, which ends with this.
 unsafe fn wake(ring: *const ()) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the data are those of a ring's waker, a user until the drop below.
     unsafe {
         let user = ManuallyDrop::into_inner(Ring::borrowed(ring_of(ring)));
         Ring::wake(ring_of(ring));
@@ -273,7 +273,7 @@ unsafe fn wake_by_ref(ring: *const ()) {
 /// # Safety
 /// As that of wakers: of one that is a user, which ends with this.
 unsafe fn leave(ring: *const ()) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the data are those of a ring's waker, a user that ends here.
     unsafe { Ring::leave(ring_of(ring)) };
 }
 

@@ -15,6 +15,7 @@
 use crate::contract::current::with_running;
 use crate::contract::fiber::Fiber;
 use crate::primitives::waits_for::{WaitsFor, WaitsOn};
+use std::fmt::{self, Display, Formatter};
 use std::panic::Location;
 use std::ptr;
 
@@ -72,4 +73,13 @@ pub(crate) fn forget_job() {
             fiber.job.set(ptr::null());
         }
     });
+}
+
+impl Display for Fiber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "fiber `{name}`"),
+            None => write!(f, "fiber {}", self.id()),
+        }
+    }
 }

@@ -1,12 +1,12 @@
-//! A state of the thread that a fiber carries with it: the carrier takes the state off the thread
-//! where the fiber is suspended, and puts it back where the fiber goes on.
+//! A state of the thread that a fiber carries along: the carrier takes the state off the thread
+//! where the fiber is suspended, and puts that back where the fiber goes on.
 //!
 //! Used by `segue-trace`, for the spans that a fiber has entered. Fibers that carry nothing pay for
 //! a look at their header, at each suspension and after.
 //!
 //! # Where the carrier is called
 //!
-//! On the fiber, which is current, directly before its scheduler is asked to suspend it, and
+//! On the fiber, which is current, directly before its scheduler is asked for a suspension, and
 //! directly after; around a job that runs in the fiber's place (`run.rs`), and around a move to
 //! another scheduler of the thread. So the carrier finds the fiber's own fiber-local values. The
 //! fiber may be registered for a wait by then, and be owed a resume: as for wakers that are called
@@ -62,7 +62,7 @@ pub fn set_carrier(carrier: fn(Crossing)) -> bool {
 }
 
 /// Says whether the calling fiber carries something from now on: then the
-/// [carrier](set_carrier) is called for it. Answers whether the caller is a fiber; on a plain
+/// [carrier](set_carrier) is called for that one. Answers whether the caller is a fiber; on a plain
 /// thread, which is its own, this does nothing.
 pub fn carry(carries: bool) -> bool {
     with_running(|fiber| fiber.map(|fiber| fiber.marks.replace(CARRIES, carries)).is_some())

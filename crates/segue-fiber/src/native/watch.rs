@@ -104,7 +104,7 @@ struct Visit {
     call: unsafe fn(*mut (), *const (), &Interrupted<'_>),
 }
 
-/// The stacks on which a thread was interrupted by a [visit](Watched::visit).
+/// A thread, and its stacks, where a [visit](Watched::visit) has interrupted that.
 pub struct Interrupted<'a>(&'a Sample);
 
 impl Interrupted<'_> {
@@ -241,7 +241,8 @@ impl Watched {
         /// The state is a `T` that nobody else has, and the function is of the type that stands
         /// here.
         unsafe fn call<T>(state: *mut (), visit: *const (), interrupted: &Interrupted<'_>) {
-            // SAFETY: by the contract both are of these types, and nobody else uses the state.
+            // SAFETY: the state is a `T` that nobody else has, and the pointer one to a function of
+            // this type, by the contract.
             unsafe {
                 let visit = std::mem::transmute::<*const (), unsafe fn(&mut T, &Interrupted<'_>)>(visit);
                 visit(&mut *state.cast::<T>(), interrupted);

@@ -66,7 +66,7 @@ const APART: Duration = Duration::from_millis(5);
 ///
 /// Blocks the calling thread for some microseconds a fiber, for some ten milliseconds for each
 /// worker that is in a long turn, for five if some seem to wait in a circle, and for a second for a
-/// worker whose thread blocks the signal (`SIGURG`). Each worker in turn stands still while its
+/// worker on a thread that blocks the signal (`SIGURG`). Each worker in turn stands still while its
 /// fibers are copied, at most 4,096 or 8 MiB of stacks at a time, and of one fiber at most 64 KiB:
 /// for some milliseconds at a time, if stacks are deep.
 ///

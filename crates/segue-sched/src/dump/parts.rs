@@ -136,7 +136,7 @@ pub struct FiberDump {
 pub struct OwnerDump {
     /// Its number: that of a fiber or a thread.
     pub number: u64,
-    /// "fiber `name`", or what is known.
+    /// "fiber `name`", or as much as is known.
     pub name: String,
     /// Where the owner has locked, in a debug build.
     pub locked_at: Option<&'static Location<'static>>,

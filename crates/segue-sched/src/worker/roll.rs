@@ -86,7 +86,7 @@ impl Roll {
         let last = self.len() - 1;
         assert!(at <= last, "a fiber is struck off once");
         let block = self.block.load(Relaxed);
-        // SAFETY: both places are below the length.
+        // SAFETY: both places are below the length, and so written, in a block of this thread's.
         let moved = unsafe {
             let moved = *block.add(last);
             block.add(at).write(moved);

@@ -75,7 +75,7 @@ pub(crate) struct Seen {
     name: [u8; NAME],
     name_len: usize,
     pub(crate) is: Is,
-    /// The address of its job, where that was spawned, and the address of the context.
+    /// The address of its job, where that was spawned, and the address of its family.
     pub(crate) job: Option<(usize, Site, usize)>,
     pub(crate) waits_on: Option<WaitsOn>,
     pub(crate) owner: Option<(u64, Site)>,
