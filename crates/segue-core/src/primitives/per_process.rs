@@ -1,4 +1,5 @@
-//! [`PerProcess`]: a lock that the child of a fork can take, whoever has held that in the parent.
+//! [`PerProcess`]: a lock that the child of a fork can take, also if a thread of the parent held
+//! that.
 //!
 //! Used by the lists of a whole process: of the plain threads that sleep, of schedulers, of rings.
 //!
@@ -51,7 +52,7 @@ use std::time::Duration;
 pub struct PerProcess<T> {
     /// Zero, or the process of the holder.
     holder: AtomicU32,
-    /// Zero, or the process whose value is in place. Written by holders.
+    /// Zero, or the process that the value in place belongs to. Written by holders.
     process: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
     new: fn() -> T,
@@ -69,7 +70,7 @@ fn this_process() -> u32 {
 }
 
 impl<T> PerProcess<T> {
-    /// A lock that nobody holds, whose value `new` makes in each process at the first lock. `new`
+    /// A lock that nobody holds. `new` makes the value in each process, at the first lock. `new`
     /// does not panic.
     pub const fn new(new: fn() -> T) -> Self {
         Self {
