@@ -80,6 +80,11 @@ fn end(work: &Arc<Work>, handler: &Handler, lease: &Arc<Lease>) -> Result<(), En
     let running = engine.signals().run(&job.id);
     let may_have_record = lease.attempt > 1 || id::is_keyed(&job.id);
     if may_have_record && let Some(record) = retry(|| engine.read(&job.id))? {
+        if let Outcome::GaveUp(reason) = &record.outcome {
+            // Its worker may have died before the job was a dead letter.
+            count(&work.counts.later);
+            return retry(|| engine.give_up(lease, &record, reason)).map(drop);
+        }
         return finish(work, lease, &record);
     }
     if lease.attempt > job.attempts {

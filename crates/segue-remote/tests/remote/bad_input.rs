@@ -174,3 +174,20 @@ fn a_server_that_is_not_there_is_an_error() {
     assert!(matches!(pool, Err(RemoteError::Unavailable(_))), "{pool:?}");
     assert!(Pool::nats("no address", options("nowhere", 5000)).is_err());
 }
+
+#[test]
+fn a_worker_that_died_before_its_dead_letter_leaves_that_to_the_next() {
+    let Some(server) = Server::start() else { return };
+    let pool = Pool::nats(&server.url(), options("letter", 5000)).unwrap();
+    let (engine, kind) = (pool.engine(), Kind::new("add", 1));
+    let mut leases = engine.lease(&kind).unwrap();
+    server.publish("segue.letter.job.add.1.lost-1", "{\"a\":1,\"b\":1}");
+    let lease = leases.next(1).unwrap();
+    let record = Record { kind, attempt: 1, outcome: Outcome::GaveUp("planted".to_owned()) };
+    server.publish("$KV.SEGUE_letter_RESULTS.lost-1", std::str::from_utf8(&record.to_bytes()).unwrap());
+    engine.put_back(&lease, Duration::ZERO).unwrap();
+    drop(leases);
+    let _worker = Stop::of(with_all(Worker::new(pool.clone())));
+    until("it is a dead letter", || pool.dead_letters(10).unwrap().len() == 1);
+    assert_eq!(pool.dead_letters(10).unwrap()[0].reason, "planted");
+}
