@@ -1,7 +1,7 @@
 //! What a dump says of a fiber: line, thing, owner, scope, age, calls; as text and as JSON.
 
-use crate::{dump_until, named};
-use segue::sched::{FiberState, Sim, settle};
+use crate::{dump_until, find, named};
+use segue::sched::{FiberState, Runtime, Sim, settle};
 use segue::sync::{Mutex, OnceCell, RwLock, promise};
 use segue::{Builder, after, scope, sleep, spawn};
 use std::panic::Location;
