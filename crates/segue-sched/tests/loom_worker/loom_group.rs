@@ -33,6 +33,17 @@ mod stuck {
     pub(crate) struct Stuck;
 }
 
+/// a seat, which nobody asks,
+mod seat {
+    pub(crate) struct Seat;
+
+    impl Seat {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+    }
+}
+
 /// and a guard against unwinding.
 mod no_unwind {
     use segue_core::unwind::NoUnwind;
