@@ -135,6 +135,9 @@ fn a_lock_that_is_free_again_has_no_owner_and_one_that_was_handed_over_names_nob
 #[cfg(not(feature = "threads"))]
 #[test]
 fn the_calls_are_those_of_the_program_and_equal_ones_stand_together() {
+    use crate::find;
+    use segue::sched::Runtime;
+
     #[inline(never)]
     fn waits_in_here(of: &segue::sync::Promise<()>) {
         let _ = of.wait();
