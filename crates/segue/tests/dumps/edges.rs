@@ -18,7 +18,7 @@ fn a_fiber_that_awaits_a_future_is_listed_and_recorded_with_its_line() {
     let (dump, recording, here) = runtime
         .run(|| {
             let here = Location::caller().line();
-            let patient = Builder::new().name("patient").cancellable().spawn(|| wait_future(pending::<()>()));
+            let patient = Builder::new().name("awaits a future").cancellable().spawn(|| wait_future(pending::<()>()));
             segue::yield_now().unwrap();
             let (dump, recording) = (segue::dump(), segue::sched::recorder::snapshot());
             patient.cancel();
@@ -26,7 +26,7 @@ fn a_fiber_that_awaits_a_future_is_listed_and_recorded_with_its_line() {
             (dump, recording, here)
         })
         .unwrap();
-    let waits_for = named(&dump, "patient").waits_for.unwrap();
+    let waits_for = named(&dump, "awaits a future").waits_for.unwrap();
     assert_eq!((waits_for.what, waits_for.at.line()), ("a future", here + 1));
     let said = format!("waits for a future at {}", waits_for.at);
     assert!(recording.to_string().contains(&said), "{recording}");
@@ -123,13 +123,13 @@ fn a_source_that_can_be_switched_off_says_its_owner() {
         let mutex = Mutex::new(0);
         segue::scope(|s| {
             let guard = mutex.lock().unwrap();
-            Builder::new().name("waiter").within(s).spawn(|| {
+            Builder::new().name("waits by an option").within(s).spawn(|| {
                 let source = Some(mutex.lock_source());
                 segue::core::Waitable::new(source).wait().map(drop)
             });
             segue::sched::settle().unwrap();
             let dump = segue::dump();
-            assert!(named(&dump, "waiter").owner.is_some(), "{dump}");
+            assert!(named(&dump, "waits by an option").owner.is_some(), "{dump}");
             drop(guard);
         });
     });

@@ -1,10 +1,16 @@
 //! Cases that look like deadlocks at some instant, and are none.
 
-use segue::sched::{Fifo, Runtime, Sim, settle};
+use segue::sched::{Dump, Fifo, Runtime, Sim, settle};
 use segue::sync::{Mutex, OnceCell};
 use segue::{Builder, after, scope};
 use std::cell::Cell;
 use std::time::Duration;
+
+/// How many deadlocks there are of this file's fibers: other tests plant some meanwhile.
+fn deadlocks(dump: &Dump) -> usize {
+    let is_here = |at: &std::panic::Location<'_>| at.file().ends_with("none.rs");
+    dump.deadlocks.iter().filter(|cycle| cycle.waiters.iter().any(|waiter| is_here(waiter.waits_for.at))).count()
+}
 
 /// The waiter is told, and has not run since: until then it counts as waiting.
 #[test]
@@ -34,7 +40,7 @@ fn a_cell_that_was_filled_has_no_owner() {
             });
             while !is_over.get() {
                 let dump = segue::dump();
-                assert_eq!(dump.deadlocks, [], "{dump}");
+                assert_eq!(deadlocks(&dump), 0, "{dump}");
                 dumps.set(dumps.get() + 1);
                 segue::yield_now().unwrap();
             }
@@ -49,7 +55,7 @@ fn a_scope_does_not_wait_for_its_daemons() {
     let run = Sim::new(1).run(|| {
         let mutex = Mutex::new(0);
         scope(|s| {
-            Builder::new().name("owner").within(s).spawn(|| {
+            Builder::new().name("keeps the lock").within(s).spawn(|| {
                 let _guard = mutex.lock();
                 scope(|inner| {
                     inner.spawn_daemon(|| mutex.lock().map(drop));
@@ -58,7 +64,7 @@ fn a_scope_does_not_wait_for_its_daemons() {
             });
             settle().unwrap();
             let dump = segue::dump();
-            assert_eq!(dump.deadlocks, [], "{dump}");
+            assert_eq!(deadlocks(&dump), 0, "{dump}");
         });
     });
     assert_eq!(run, Ok(()));
