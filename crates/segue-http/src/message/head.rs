@@ -28,7 +28,7 @@ const MAX_TARGET: usize = u16::MAX as usize - 1;
 const MAX_SPARE: usize = 192;
 /// The size of a store for the bytes of heads; a longer head has bytes of its own. A value that a
 /// program keeps holds its store.
-const STORE: usize = 1 << 10;
+const STORE: usize = 2 << 10;
 
 thread_local! {
     /// A head that no connection of this thread uses, for whichever parses next.

@@ -47,6 +47,7 @@ fn finds(expected: &[&str], f: impl Fn() + Send + Sync + 'static) {
 
 #[test]
 fn two_mutexes_crosswise() {
+    let _alone = crate::alone();
     finds(&["left", "right"], || {
         let (a, b, both) = (Mutex::new(0), Mutex::new(0), Barrier::new(2));
         scope(|s| {
@@ -64,6 +65,7 @@ fn two_mutexes_crosswise() {
 
 #[test]
 fn three_locks_of_three_kinds_in_a_ring() {
+    let _alone = crate::alone();
     finds(&["cell", "mutex", "write"], || {
         let (mutex, lock, cell) = (Mutex::new(0), RwLock::new(0), OnceCell::<u32>::new());
         let all = Barrier::new(3);
@@ -91,6 +93,7 @@ fn three_locks_of_three_kinds_in_a_ring() {
 
 #[test]
 fn a_fiber_that_locks_its_own_mutex_again() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let again = Builder::new().name("again").cancellable().spawn(|| {
             let mutex = Mutex::new(0);
@@ -112,6 +115,7 @@ fn a_fiber_that_locks_its_own_mutex_again() {
 
 #[test]
 fn a_join_of_a_fiber_that_waits_for_the_joiners_lock() {
+    let _alone = crate::alone();
     finds(&["joined", "joins"], || {
         let mutex = Arc::new(Mutex::new(0));
         scope(|s| {
@@ -129,6 +133,7 @@ fn a_join_of_a_fiber_that_waits_for_the_joiners_lock() {
 
 #[test]
 fn a_scope_whose_fiber_waits_for_its_owners_lock() {
+    let _alone = crate::alone();
     finds(&["member", "owner"], || {
         let mutex = Mutex::new(0);
         scope(|s| {
@@ -145,6 +150,7 @@ fn a_scope_whose_fiber_waits_for_its_owners_lock() {
 
 #[test]
 fn no_deadlock_is_said_of_chains_choices_limits_and_locks_that_somebody_will_open() {
+    let _alone = crate::alone();
     finds(&[], || {
         let (a, b, c) = (Mutex::new(0), Mutex::new(0), Mutex::new(0));
         let (_resolver, never) = promise::<()>();
@@ -183,6 +189,7 @@ fn no_deadlock_is_said_of_chains_choices_limits_and_locks_that_somebody_will_ope
 /// says in its documentation that it may be.
 #[test]
 fn a_guard_that_was_sent_counts_as_its_lockers() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
         let (sender, receiver) = segue::channel::bounded(1);
@@ -205,6 +212,7 @@ fn a_guard_that_was_sent_counts_as_its_lockers() {
 
 #[test]
 fn fibers_of_two_schedulers_and_a_plain_thread_in_one_ring() {
+    let _alone = crate::alone();
     let pools = [(); 2].map(|()| Runtime::new().workers(1).pool().unwrap());
     let locks: Arc<[Mutex<u32>; 3]> = Arc::new([Mutex::new(0), Mutex::new(0), Mutex::new(0)]);
     let token = CancelToken::new();

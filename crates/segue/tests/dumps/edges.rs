@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// shows whether that frame is there still.
 #[test]
 fn a_fiber_that_awaits_a_future_is_listed_and_recorded_with_its_line() {
+    let _alone = crate::alone();
     let runtime = Runtime::new().workers(1).name("awaits");
     let (dump, recording, here) = runtime
         .run(|| {
@@ -43,6 +44,7 @@ impl Wake for Waits {
 
 #[test]
 fn the_job_of_a_fiber_is_in_no_dump_when_its_joiner_may_free_that() {
+    let _alone = crate::alone();
     let pool = Runtime::new().workers(1).name("ends").pool().unwrap();
     let (begin, begun) = promise::<()>();
     let (end, ended) = promise::<()>();
@@ -118,6 +120,7 @@ fn the_child_of_a_fork_has_its_own_schedulers_in_its_dump() {
 /// Names its owner, as without the switch.
 #[test]
 fn a_source_that_can_be_switched_off_says_its_owner() {
+    let _alone = crate::alone();
     use segue::sync::Mutex;
     let run = segue::sched::Sim::new(1).run(|| {
         let mutex = Mutex::new(0);

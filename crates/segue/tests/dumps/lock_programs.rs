@@ -97,6 +97,7 @@ fn run_program(seed: u64) -> usize {
 
 #[test]
 fn the_dump_agrees_with_the_model_on_a_thousand_programs() {
+    let _alone = crate::alone();
     let programs = if cfg!(miri) { 3 } else { 1_000 };
     let sizes: BTreeSet<usize> = (0..programs).map(run_program).collect();
     // Some come to their ends, some have one fiber that waits for itself, some more.

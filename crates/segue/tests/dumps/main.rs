@@ -12,8 +12,15 @@ mod planted;
 mod said;
 
 use segue::sched::{Dump, FiberDump};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// One test at a time: a dump is of the whole process, with the fibers of all tests.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Dumps until `found` answers with something: for what other threads bring about.
 #[track_caller]

@@ -15,6 +15,7 @@ fn deadlocks(dump: &Dump) -> usize {
 /// The waiter is told, and has not run since: until then it counts as waiting.
 #[test]
 fn a_cell_that_was_filled_has_no_owner() {
+    let _alone = crate::alone();
     let dumps = Runtime::new().workers(1).run_with(Fifo::default, || {
         let (cell, mutex) = (OnceCell::<u32>::new(), Mutex::new(0));
         let (waits, is_over, dumps) = (Cell::new(false), Cell::new(false), Cell::new(0));
@@ -52,6 +53,7 @@ fn a_cell_that_was_filled_has_no_owner() {
 
 #[test]
 fn a_scope_does_not_wait_for_its_daemons() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let mutex = Mutex::new(0);
         scope(|s| {

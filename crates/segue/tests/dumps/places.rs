@@ -28,6 +28,7 @@ impl Policy for Dumps {
 
 #[test]
 fn in_a_policy_and_in_hooks() {
+    let _alone = crate::alone();
     let most = Arc::new(AtomicUsize::new(0));
     let hooked = Arc::new(AtomicUsize::new(0));
     let hook = || {
@@ -57,6 +58,7 @@ impl Drop for DumpsAtDrop {
 
 #[test]
 fn in_a_drop_during_a_panic_and_by_several_at_once() {
+    let _alone = crate::alone();
     let pool = Runtime::new().workers(2).pool().unwrap();
     let panics = pool.spawn(|| {
         let _dumps = DumpsAtDrop;
@@ -74,6 +76,7 @@ fn in_a_drop_during_a_panic_and_by_several_at_once() {
 
 #[test]
 fn in_a_scheduler_that_runs_in_a_fiber_of_another() {
+    let _alone = crate::alone();
     Runtime::new()
         .workers(1)
         .name("outer")

@@ -14,6 +14,7 @@ const PLANTED: usize = 60;
 
 #[test]
 fn each_fiber_is_found_exactly_once_while_others_begin_and_end() {
+    let _alone = crate::alone();
     let pools =
         [Runtime::new().workers(2).name("one").pool().unwrap(), Runtime::new().workers(1).name("two").pool().unwrap()];
     let (resolver, promised) = promise::<()>();
@@ -65,6 +66,7 @@ fn each_fiber_is_found_exactly_once_while_others_begin_and_end() {
 
 #[test]
 fn a_name_of_a_megabyte_is_cut_and_one_in_any_characters_is_whole() {
+    let _alone = crate::alone();
     let pool = Runtime::new().workers(1).pool().unwrap();
     let (resolver, promised) = promise::<()>();
     let promised = Arc::new(promised);
@@ -84,6 +86,7 @@ fn a_name_of_a_megabyte_is_cut_and_one_in_any_characters_is_whole() {
 
 #[test]
 fn fibers_behind_one_that_does_not_come_back_are_found_as_well() {
+    let _alone = crate::alone();
     let pool = Runtime::new().workers(1).name("stuck").pool().unwrap();
     let (sender, receiver) = channel::bounded::<u32>(1);
     let waiting = Builder::new().name("behind it").on(&pool).spawn(move || receiver.recv());
@@ -119,6 +122,7 @@ fn fibers_behind_one_that_does_not_come_back_are_found_as_well() {
 /// Says how long that takes, and how much memory: of a release build the figures that count.
 #[test]
 fn many_fibers_are_dumped_whole() {
+    let _alone = crate::alone();
     let many = if cfg!(debug_assertions) { 2_000 } else { 100_000 };
     let pool = Runtime::new().workers(2).name("many").pool().unwrap();
     let (resolver, promised) = promise::<()>();
@@ -148,6 +152,7 @@ fn many_fibers_are_dumped_whole() {
 
 #[test]
 fn schedulers_begin_and_end_during_dumps() {
+    let _alone = crate::alone();
     let over = AtomicBool::new(false);
     thread::scope(|s| {
         let dumps = s.spawn(|| {

@@ -1,7 +1,7 @@
 //! What a dump says of a fiber: line, thing, owner, scope, age, calls; as text and as JSON.
 
-use crate::{dump_until, find, named};
-use segue::sched::{FiberState, Runtime, Sim, settle};
+use crate::{dump_until, named};
+use segue::sched::{FiberState, Sim, settle};
 use segue::sync::{Mutex, OnceCell, RwLock, promise};
 use segue::{Builder, after, scope, sleep, spawn};
 use std::panic::Location;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 #[test]
 fn a_waiter_has_its_line_its_age_and_the_line_of_its_spawn() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let here = Location::caller().line();
         let patient = Builder::new().name("patient").cancellable().spawn(|| after(Duration::MAX).wait());
@@ -32,6 +33,7 @@ fn a_waiter_has_its_line_its_age_and_the_line_of_its_spawn() {
 /// A fiber of its own waits in each of the ways, and the object leads to the owner.
 #[test]
 fn the_owners_of_locks_cells_joins_and_scopes_are_known() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let (mutex, lock, cell) = (Mutex::new(0), RwLock::new(0), OnceCell::<u32>::new());
         let (resolver, promised) = promise::<()>();
@@ -78,6 +80,7 @@ fn the_owners_of_locks_cells_joins_and_scopes_are_known() {
 /// A thread that holds a lock, and one that waits for the lock.
 #[test]
 fn plain_threads_wait_and_own() {
+    let _alone = crate::alone();
     let mutex = Mutex::new(0);
     let guard = mutex.lock().unwrap();
     thread::scope(|s| {
@@ -96,6 +99,7 @@ fn plain_threads_wait_and_own() {
 
 #[test]
 fn an_owner_that_has_ended_or_has_forgotten_its_guard_is_said_to_have_ended() {
+    let _alone = crate::alone();
     let run = Sim::new(1).run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let of = Arc::clone(&mutex);
@@ -117,6 +121,7 @@ fn an_owner_that_has_ended_or_has_forgotten_its_guard_is_said_to_have_ended() {
 
 #[test]
 fn a_lock_that_is_free_again_has_no_owner_and_one_that_was_handed_over_names_nobody_else() {
+    let _alone = crate::alone();
     let run = Sim::new(3).run(|| {
         let mutex = Mutex::new(0);
         scope(|s| {
@@ -135,6 +140,7 @@ fn a_lock_that_is_free_again_has_no_owner_and_one_that_was_handed_over_names_nob
 #[cfg(not(feature = "threads"))]
 #[test]
 fn the_calls_are_those_of_the_program_and_equal_ones_stand_together() {
+    let _alone = crate::alone();
     use crate::find;
     use segue::sched::Runtime;
 
@@ -206,6 +212,7 @@ fn value(text: &str) -> Result<&str, &str> {
 
 #[test]
 fn the_json_is_json_and_names_of_any_characters_are_in_it() {
+    let _alone = crate::alone();
     assert!(value("{\"a\":[1,,2]}").is_err() && value("[\"\u{1}\"]").is_err(), "the check checks");
     let run = Sim::new(1).run(|| {
         let name = "quo\"te \\ \u{7} \n tab\t 日本";
