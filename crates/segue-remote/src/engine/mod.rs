@@ -63,6 +63,13 @@ pub trait Engine: Send + Sync + 'static {
     /// As for [`enqueue`](Engine::enqueue).
     fn extend(&self, lease: &Lease) -> Result<(), EngineError>;
 
+    /// Keeps a lease until its end without extensions, for a worker in the engine's own process,
+    /// which can't die alone. Answers whether: if not, the worker extends. An extension ends that.
+    /// Never waits.
+    fn hold(&self, _lease: &Lease) -> bool {
+        false
+    }
+
     /// Stores the record of a job unless there is one, then takes the job from the queue, and tells
     /// submitters. Answers whether this record is the first.
     ///
@@ -77,7 +84,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Finishes a job by a record that says so, and keeps the job as a dead letter.
     ///
     /// If another record is the first, there is no dead letter. A job that is given up twice, since
-    /// a worker died in between, is one dead letter.
+    /// a worker died in between, is one dead letter. So is one with a record that can't be read.
     ///
     /// # Errors
     /// As for [`finish`](Engine::finish).
@@ -89,11 +96,24 @@ pub trait Engine: Send + Sync + 'static {
     /// As for [`enqueue`](Engine::enqueue). The job comes back after the ack wait in any case.
     fn put_back(&self, lease: &Lease, delay: Duration) -> Result<(), EngineError>;
 
+    /// Has the job leased again at once, as if this lease had not been: its attempt does not count.
+    /// An engine that can't do that puts the job back.
+    ///
+    /// # Errors
+    /// As for [`put_back`](Engine::put_back).
+    fn give_back(&self, lease: &Lease) -> Result<(), EngineError> {
+        self.put_back(lease, Duration::ZERO)
+    }
+
+    /// The only submitter of this job has the record: the engine may delete it. Never waits.
+    fn forget(&self, _id: &str) {}
+
     /// The record of a job, if there is one. This is the engine's last word: it is never older than
     /// a record that was stored before the call.
     ///
     /// # Errors
-    /// As for [`enqueue`](Engine::enqueue).
+    /// [`Refused`](EngineError::Refused) if the record can't be read; else as for
+    /// [`enqueue`](Engine::enqueue).
     fn read(&self, id: &str) -> Result<Option<Record>, EngineError>;
 
     /// Whether the job is in the queue, leased or not.
@@ -102,7 +122,7 @@ pub trait Engine: Send + Sync + 'static {
     /// As for [`enqueue`](Engine::enqueue).
     fn is_queued(&self, kind: &Kind, id: &str) -> Result<bool, EngineError>;
 
-    /// Whether any worker has ever leased jobs of this kind.
+    /// Whether any worker has leased jobs of this kind, as far back as the engine knows.
     ///
     /// # Errors
     /// As for [`enqueue`](Engine::enqueue).
@@ -139,4 +159,11 @@ pub trait Leases: Send {
     /// # Errors
     /// [`EngineError::Closed`] if there will be no more.
     fn next(&mut self, most: usize) -> Result<Lease, EngineError>;
+
+    /// Takes no more jobs: one that is [given back](Engine::give_back) after this does not come
+    /// here again. The drop does that, too, a little later.
+    ///
+    /// # Cancellation
+    /// *May already have happened*.
+    fn end(&mut self) {}
 }

@@ -4,16 +4,21 @@
 //!
 //! A hint may be lost, or come twice, or for nothing: a submitter reads at intervals besides, and a
 //! job that was not told of its cancellation has a result that comes second. A cancellation that
-//! arrives before its job does is remembered among the last [`REMEMBERED`] ones. Each lock is held
-//! for a few lines that call nothing of others; wake-ups and cancellations happen after that.
+//! arrives before its job does is remembered for [`REMEMBERED_FOR`], among the last
+//! [`REMEMBERED`] ones: the job is on its way then. Each lock is held for a few lines that call
+//! nothing of others; wake-ups and cancellations happen after that.
 
 use segue::CancelToken;
 use segue::sync::Notify;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How many cancellations are remembered whose job was not there.
 const REMEMBERED: usize = 1024;
+/// For how long: a later job of the same key is another one.
+const REMEMBERED_FOR: Duration = Duration::from_secs(3);
 
 /// The hints of one engine. See [`Engine::signals`](super::Engine::signals).
 #[derive(Clone, Debug, Default)]
@@ -23,13 +28,14 @@ pub struct Signals(Arc<Shared>);
 struct Shared {
     expected: Mutex<HashMap<String, Vec<Arc<Notify>>>>,
     running: Mutex<Runs>,
+    losses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Runs {
     tokens: HashMap<String, Vec<(u64, CancelToken)>>,
     next: u64,
-    early: VecDeque<String>,
+    early: VecDeque<(Instant, String)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,17 +57,19 @@ impl Signals {
 
     /// Hints may have been lost: all submitters read now. Never waits.
     pub fn lost(&self) {
+        self.0.losses.fetch_add(1, Ordering::AcqRel);
         let all: Vec<Arc<Notify>> = lock(&self.0.expected).values().flatten().cloned().collect();
         all.iter().for_each(|notify| notify.notify_one());
     }
 
     /// Nobody wants the result of this job any more. Never waits.
     pub fn cancelled(&self, id: &str) {
+        let now = segue::now();
         let found = {
             let mut running = lock(&self.0.running);
             let found = running.tokens.get(id).cloned().unwrap_or_default();
             if found.is_empty() {
-                running.early.push_back(id.to_owned());
+                running.early.push_back((now, id.to_owned()));
                 if running.early.len() > REMEMBERED {
                     running.early.pop_front();
                 }
@@ -78,6 +86,11 @@ impl Signals {
         (expected, lock(&self.0.running).tokens.values().map(Vec::len).sum())
     }
 
+    /// How often hints may have been lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.0.losses.load(Ordering::Acquire)
+    }
+
     /// Registers a submitter of this job.
     pub(crate) fn expect(&self, id: &str) -> Expected {
         let notify = Arc::new(Notify::new());
@@ -87,13 +100,14 @@ impl Signals {
 
     /// Registers a run of this job.
     pub(crate) fn run(&self, id: &str) -> Running {
-        let token = CancelToken::new();
+        let (token, now) = (CancelToken::new(), segue::now());
         let (number, is_early) = {
             let mut running = lock(&self.0.running);
             running.next += 1;
             let number = running.next;
             running.tokens.entry(id.to_owned()).or_default().push((number, token.clone()));
-            (number, running.early.iter().any(|early| early == id))
+            let is_recent = |at: Instant| now.saturating_duration_since(at) < REMEMBERED_FOR;
+            (number, running.early.iter().any(|(at, early)| early == id && is_recent(*at)))
         };
         if is_early {
             token.cancel();
@@ -153,6 +167,12 @@ mod tests {
         assert!(!signals.run("other").token.is_cancelled());
         (0..REMEMBERED).for_each(|n| signals.cancelled(&n.to_string()));
         assert!(!signals.run("early").token.is_cancelled());
+        let ran = segue::testing::Sim::new(1).run(|| {
+            signals.cancelled("key");
+            segue::sleep(REMEMBERED_FOR).unwrap();
+            assert!(!signals.run("key").token.is_cancelled());
+        });
+        ran.unwrap();
     }
 
     #[test]

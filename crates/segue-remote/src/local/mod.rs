@@ -4,9 +4,13 @@
 //!
 //! A job is in the table from its submission to its end, and in one of three places: ready, in the
 //! line of its kind; leased, with an end; or put back, until its delay is over. The heap has one
-//! entry for each job of the latter two. An entry whose time has come looks at its job: a lease
+//! entry for each job of the latter two. As its time comes, an entry looks at its job: a lease
 //! that was extended meanwhile gets a new entry, any other job is ready again. So an extension
-//! costs nothing but a store.
+//! costs nothing but a store. A lease that is held has no end.
+//!
+//! **Memory.** A record without a key is forgotten when its submitter has read it, one with a key
+//! is kept for its time. Lines, heap and ages have entries of jobs and records that are no more;
+//! each is swept when these are more than half.
 
 use crate::engine::{DeadLetter, Engine, EngineError, Envelope, Kind, Lease, Leases, Record, Signals, id};
 use crate::options::Options;
@@ -54,21 +58,49 @@ struct Entry {
     attempts: u64,
     /// The end of a lease or of a delay; none in a line.
     away_until: Option<Instant>,
+    /// Whether the lease has no end.
+    is_held: bool,
     ticket: u64,
 }
 
+/// Whether so many entries are too many for so many jobs.
+fn is_stale(entries: usize, jobs: usize) -> bool {
+    entries > 64 + 2 * jobs
+}
+
 impl State {
-    /// Jobs whose lease or delay is over are ready. Answers whether there were any.
+    /// Puts a job into the line of its kind.
+    fn line_up(&mut self, kind: &Kind, id: String) {
+        let line = self.lines.entry(kind.clone()).or_default();
+        line.push_back(id);
+        if is_stale(line.len(), self.jobs.len()) {
+            line.retain(|id| self.jobs.contains_key(id));
+        }
+    }
+
+    /// Looks at this job then.
+    fn look_at(&mut self, at: Instant, id: String, ticket: u64) {
+        self.due.push(Reverse((at, id, ticket)));
+        if is_stale(self.due.len(), self.jobs.len()) {
+            let jobs = &self.jobs;
+            let is_of = |entry: &Entry, ticket| entry.ticket == ticket && !entry.is_held;
+            self.due.retain(|Reverse((_, id, ticket))| jobs.get(id).is_some_and(|entry| is_of(entry, *ticket)));
+        }
+    }
+
+    /// After the end of its lease or delay a job is ready. Answers whether there were any.
     fn bring_back(&mut self, now: Instant) -> bool {
         let mut any = false;
         while self.due.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             let Some(Reverse((_, id, ticket))) = self.due.pop() else { break };
             let Some(entry) = self.jobs.get_mut(&id).filter(|entry| entry.ticket == ticket) else { continue };
             match entry.away_until {
+                Some(_) if entry.is_held => {}
                 Some(until) if until > now => self.due.push(Reverse((until, id, ticket))),
                 Some(_) => {
                     entry.away_until = None;
-                    self.lines.entry(entry.job.kind.clone()).or_default().push_back(id);
+                    let kind = entry.job.kind.clone();
+                    self.line_up(&kind, id);
                     any = true;
                 }
                 None => {}
@@ -96,13 +128,15 @@ impl State {
             entry.attempts += 1;
             entry.ticket = self.tickets;
             entry.away_until = Some(now + ack_wait);
-            self.due.push(Reverse((now + ack_wait, id, self.tickets)));
-            return Some(Lease {
+            entry.is_held = false;
+            let lease = Lease {
                 job: entry.job.clone(),
                 attempt: entry.attempts,
                 age: now.saturating_duration_since(entry.since),
                 ticket: self.tickets.to_string(),
-            });
+            };
+            self.look_at(now + ack_wait, id, self.tickets);
+            return Some(lease);
         }
     }
 
@@ -110,15 +144,32 @@ impl State {
         self.jobs.get_mut(&lease.job.id).filter(|entry| entry.ticket.to_string() == lease.ticket)
     }
 
-    /// Stores a record, unless there is one, and takes the job out.
-    fn finish(&mut self, id: &str, record: &Record, until: Instant) -> bool {
-        self.jobs.remove(id);
-        let is_first = !self.records.contains_key(id);
+    /// Stores a record, unless there is or was one, and takes the job out. Answers whether this
+    /// record is the first, and whether a worker had the job.
+    fn finish(&mut self, id: &str, record: &Record, until: Instant, by_worker: bool) -> (bool, bool) {
+        let entry = self.jobs.remove(id);
+        let was_leased = entry.as_ref().is_some_and(|entry| entry.away_until.is_some());
+        // The record of a job that has left the table may be forgotten.
+        let is_first = !self.records.contains_key(id) && (entry.is_some() || !by_worker);
         if is_first {
             self.records.insert(id.to_owned(), record.clone());
             self.ages.push_back((until, id.to_owned()));
+            if is_stale(self.ages.len(), self.records.len()) {
+                self.ages.retain(|(_, id)| self.records.contains_key(id));
+            }
         }
-        is_first
+        (is_first, was_leased)
+    }
+
+    /// Has a lease's job ready again after this time.
+    fn put_back(&mut self, lease: &Lease, until: Instant, counts: bool) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        if let Some(entry) = self.leased(lease) {
+            (entry.ticket, entry.away_until, entry.is_held) = (ticket, Some(until), false);
+            entry.attempts -= u64::from(!counts);
+            self.look_at(until, lease.job.id.clone(), ticket);
+        }
     }
 }
 
@@ -157,9 +208,10 @@ impl Engine for Local {
             if state.jobs.len() as u64 >= self.0.max_jobs {
                 return Err(EngineError::Full);
             }
-            let entry = Entry { job: job.clone(), since: now, attempts: 0, away_until: None, ticket: 0 };
+            let entry =
+                Entry { job: job.clone(), since: now, attempts: 0, away_until: None, is_held: false, ticket: 0 };
             state.jobs.insert(job.id.clone(), entry);
-            state.lines.entry(job.kind.clone()).or_default().push_back(job.id.clone());
+            state.line_up(&job.kind, job.id.clone());
         }
         self.0.ready.notify_all();
         Ok(())
@@ -172,16 +224,28 @@ impl Engine for Local {
 
     fn extend(&self, lease: &Lease) -> Result<(), EngineError> {
         let until = segue::now() + self.0.ack_wait;
-        if let Some(entry) = self.0.state().leased(lease).filter(|entry| entry.away_until.is_some()) {
+        let mut state = self.0.state();
+        if let Some(entry) = state.leased(lease).filter(|entry| entry.away_until.is_some()) {
             entry.away_until = Some(until);
+            if std::mem::take(&mut entry.is_held) {
+                let ticket = entry.ticket;
+                state.look_at(until, lease.job.id.clone(), ticket);
+            }
         }
         Ok(())
     }
 
+    fn hold(&self, lease: &Lease) -> bool {
+        if let Some(entry) = self.0.state().leased(lease).filter(|entry| entry.away_until.is_some()) {
+            entry.is_held = true;
+        }
+        true
+    }
+
     fn finish(&self, id: &str, record: &Record, lease: Option<&Lease>) -> Result<bool, EngineError> {
         let until = segue::now() + self.0.keep_results;
-        let is_first = self.0.state().finish(id, record, until);
-        if lease.is_none() {
+        let (is_first, was_leased) = self.0.state().finish(id, record, until, lease.is_some());
+        if lease.is_none() && is_first && was_leased {
             self.0.signals.cancelled(id);
         }
         self.0.signals.finished(id);
@@ -193,7 +257,7 @@ impl Engine for Local {
         let id = &lease.job.id;
         let is_first = {
             let mut state = self.0.state();
-            let is_first = state.finish(id, record, until);
+            let (is_first, _) = state.finish(id, record, until, true);
             if is_first {
                 state.letters.push_back(DeadLetter::new(lease, reason));
                 if state.letters.len() > LETTERS {
@@ -207,18 +271,19 @@ impl Engine for Local {
     }
 
     fn put_back(&self, lease: &Lease, delay: Duration) -> Result<(), EngineError> {
-        let until = segue::now() + delay;
-        let mut state = self.0.state();
-        state.tickets += 1;
-        let ticket = state.tickets;
-        if let Some(entry) = state.leased(lease) {
-            entry.ticket = ticket;
-            entry.away_until = Some(until);
-            state.due.push(Reverse((until, lease.job.id.clone(), ticket)));
-        }
-        drop(state);
+        self.0.state().put_back(lease, segue::now() + delay, true);
         self.0.ready.notify_all();
         Ok(())
+    }
+
+    fn give_back(&self, lease: &Lease) -> Result<(), EngineError> {
+        self.0.state().put_back(lease, segue::now(), false);
+        self.0.ready.notify_all();
+        Ok(())
+    }
+
+    fn forget(&self, id: &str) {
+        self.0.state().records.remove(id);
     }
 
     fn read(&self, id: &str) -> Result<Option<Record>, EngineError> {

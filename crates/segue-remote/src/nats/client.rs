@@ -26,22 +26,25 @@ impl Nats {
         let connection = Connection::new(url, connect, options.log.clone())?;
         let shared =
             Shared { connection, names, prefix, log: options.log.clone(), hears_cancellations: AtomicBool::new(false) };
+        let (server, log) = (shared.connection.client.server_info(), &options.log);
+        durability::warn(&server.version, options.monitor.as_deref(), &mut |line| log.say(line))?;
         shared.wait(setup::ensure(shared.context(), &shared.names))?;
         for subject in [shared.names.done(&shared.prefix), shared.names.done("key")] {
             let hear = shared.connection.hear(subject, Signals::finished);
             shared.wait(hear)?;
         }
-        let server = shared.connection.client.server_info();
-        let log = &options.log;
-        durability::warn(&server.version, options.monitor.as_deref(), &mut |line| log.say(line))?;
         Ok(Self(Arc::new(shared)))
     }
 }
 
 impl Engine for Nats {
     fn enqueue(&self, job: &Envelope) -> Result<(), EngineError> {
+        // Another version has the key? Two submits at once may both find that none has.
+        if id::is_keyed(&job.id) && self.is_queued(&job.kind, &job.id)? {
+            return Ok(());
+        }
         let subject = self.0.names.job(&job.kind, &job.id);
-        // `WrongLast`: a job of this key is in the queue.
+        // `NotFirst`: a job of this key is in the queue.
         self.0.wait(self.0.publish(subject, wire::headers(job), job.arguments.clone())).map(drop)
     }
 
@@ -71,7 +74,7 @@ impl Engine for Nats {
             if lease.is_none() {
                 // If the server does not answer, the job runs, and its record is a later one.
                 let queue = shared.stream(&shared.names.jobs).await?;
-                let _purged = queue.purge().filter(shared.names.job(&record.kind, id)).await;
+                let _purged = queue.purge().filter(shared.names.same_job(&record.kind, id)).await;
             }
             Ok(is_first)
         })
@@ -82,7 +85,11 @@ impl Engine for Nats {
         shared.wait(async {
             let is_first = shared.store(id, record).await?
                 // That of a worker which died before it had buried the job?
-                || shared.read(id).await?.is_some_and(|first| matches!(first.outcome, Outcome::GaveUp(_)));
+                || match shared.read(id).await {
+                    Ok(first) => first.is_some_and(|first| matches!(first.outcome, Outcome::GaveUp(_))),
+                    Err(EngineError::Refused(_)) => true,
+                    Err(error) => return Err(error),
+                };
             if is_first {
                 shared.bury(lease, reason).await?;
             }
@@ -96,13 +103,21 @@ impl Engine for Nats {
         self.0.wait(self.0.tell(lease.ticket.clone(), payload.into_bytes()))
     }
 
+    fn give_back(&self, lease: &Lease) -> Result<(), EngineError> {
+        match self.0.wait(self.0.give_back(lease)) {
+            // The queue is full: better with an attempt less than late.
+            Err(EngineError::Full | EngineError::Refused(_)) => self.put_back(lease, Duration::ZERO),
+            other => other,
+        }
+    }
+
     fn read(&self, id: &str) -> Result<Option<Record>, EngineError> {
         self.0.wait(self.0.read(id))
     }
 
     fn is_queued(&self, kind: &Kind, id: &str) -> Result<bool, EngineError> {
-        let subject = self.0.names.job(kind, id);
-        Ok(self.0.wait(self.0.last(&self.0.names.jobs, &subject))?.is_some())
+        let subject = self.0.names.same_job(kind, id);
+        Ok(self.0.wait(self.0.message(&self.0.names.jobs, subject))?.is_some())
     }
 
     fn knows(&self, kind: &Kind) -> Result<bool, EngineError> {

@@ -17,24 +17,21 @@
 //!
 //! **Idle** there is one request, which costs a message every [`EXPIRES`].
 //!
-//! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the drop
-//! those in the inbox go back to the server at once; one that is still on its way comes back after
-//! the ack wait.
+//! **Cancellation**: a wait that is cancelled has taken no message from the inbox. At the end, or
+//! the drop, those in the inbox go back to the server.
 
+use super::inbox::Inbox;
 use super::setup::{self, Names};
 use super::shared::Shared;
 use super::wire;
 use crate::engine::{EngineError, Kind, Lease, Leases};
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::consumer::pull::BatchConfig;
-use async_nats::{Message, StatusCode, Subject, Subscriber};
-use futures_core::Stream;
-use std::future::poll_fn;
-use std::pin::Pin;
+use async_nats::{Message, StatusCode, Subject};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long the server keeps a request.
 const EXPIRES: Duration = Duration::from_secs(5);
@@ -42,14 +39,21 @@ const EXPIRES: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(2);
 /// How often a wait looks whether its request is lost.
 const LOOK: Duration = Duration::from_millis(500);
+/// The pauses after refused requests; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a job waits in the inbox before its record is looked for.
+const STALE: Duration = Duration::from_secs(1);
 
 pub(super) struct NatsLeases {
     shared: Arc<Shared>,
     kind: Kind,
     consumer: PullConsumer,
     inbox: Subject,
-    messages: Option<Subscriber>,
+    messages: Inbox,
     outstanding: usize,
+    /// After the next refusal.
+    pause: Duration,
     asked: Instant,
     epoch: u64,
     looked: Instant,
@@ -69,8 +73,9 @@ impl NatsLeases {
             kind: kind.clone(),
             consumer,
             inbox,
-            messages: Some(messages),
+            messages: Inbox::new(shared, messages),
             outstanding: 0,
+            pause: FIRST_PAUSE,
             asked: Instant::now(),
             epoch,
             looked: Instant::now(),
@@ -100,22 +105,36 @@ impl NatsLeases {
                 let _looked = Box::pin(self.look_for_stranded()).await;
             }
             self.ask(most).await?;
-            let Some(messages) = &mut self.messages else { return Err(EngineError::Closed) };
-            let arrives = poll_fn(|task| Pin::new(&mut *messages).poll_next(task));
-            let message = match timeout(LOOK, arrives).await {
+            let (arrived, message) = match timeout(LOOK, self.messages.first()).await {
                 Err(_) => continue,
                 Ok(None) => return Err(EngineError::Closed),
-                Ok(Some(message)) => message,
+                Ok(Some(first)) => first,
             };
             if let Some(status) = message.status.filter(|status| *status != StatusCode::OK) {
+                self.messages.remove_first();
                 self.hear(status, &message).await?;
                 continue;
             }
+            let lease = wire::lease(message);
+            let is_over = match &lease {
+                Some(lease) if arrived.elapsed() >= STALE => self.is_over(lease).await,
+                _ => false,
+            };
+            self.messages.remove_first();
             self.outstanding = self.outstanding.saturating_sub(1);
-            if let Some(lease) = wire::lease(message) {
+            self.pause = FIRST_PAUSE;
+            if let Some(lease) = lease.filter(|_| !is_over) {
                 return Ok(lease);
             }
         }
+    }
+
+    /// Whether a job that has waited here was cancelled meanwhile: nobody has heard the hint.
+    async fn is_over(&self, lease: &Lease) -> bool {
+        // Further attempts look themselves.
+        lease.attempt == 1
+            && matches!(self.shared.read(&lease.job.id).await, Ok(Some(_)))
+            && self.shared.settle(&lease.job.id, Some(lease)).await.is_ok()
     }
 
     /// Looks at the oldest message of this kind, and makes a new consumer if that is stranded.
@@ -152,6 +171,13 @@ impl NatsLeases {
         let left = headers.and_then(|headers| headers.get("Nats-Pending-Messages"));
         let left = left.and_then(|left| left.as_str().parse().ok()).unwrap_or(self.outstanding);
         self.outstanding = self.outstanding.saturating_sub(left);
+        if matches!(status, StatusCode::NOT_FOUND | StatusCode::TIMEOUT) {
+            self.pause = FIRST_PAUSE;
+            return Ok(());
+        }
+        // The consumer has gone, or has too many requests: the next one may be refused as fast.
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let is_gone = message.description.as_deref().is_some_and(|text| text.contains("Deleted"));
         if status == StatusCode::NO_RESPONDERS || is_gone {
             self.outstanding = 0;
@@ -167,20 +193,12 @@ impl Leases for NatsLeases {
         let shared = Arc::clone(&self.shared);
         shared.wait(self.take(most.max(1)))
     }
-}
 
-impl Drop for NatsLeases {
-    fn drop(&mut self) {
-        let Some(mut messages) = self.messages.take() else { return };
-        let client = self.shared.connection.client.clone();
-        self.shared.connection.runtime.handle.spawn(async move {
-            // The stream ends with the messages that have arrived.
-            let _away = messages.unsubscribe().await;
-            while let Some(message) = poll_fn(|task| Pin::new(&mut messages).poll_next(task)).await {
-                if let (None, Some(reply)) = (message.status, message.reply) {
-                    let _comes_back_later = client.publish(reply, "-NAK".into()).await;
-                }
-            }
+    fn end(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _client_has_ended = shared.wait(async {
+            self.messages.end().await;
+            Ok(())
         });
     }
 }

@@ -7,7 +7,7 @@
 //! second is told.
 
 use super::wire;
-use crate::engine::{EngineError, Kind};
+use crate::engine::{EngineError, Kind, id};
 use crate::options::Options;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -21,6 +21,11 @@ use tokio::time::sleep;
 const KEEP_LETTERS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// For how long the server knows the ids of messages.
 const DUPLICATES: Duration = Duration::from_secs(120);
+/// After how long without a worker the server forgets a kind: submitters of a version that is
+/// retired learn that, and the jobs of a pool that rests for a weekend stay.
+const RETIRED_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many workers of a kind may ask for jobs at once.
+const MOST_ASKING: i64 = 10_000;
 /// How long a server may take to delete a stream.
 const AFTER_DELETION: Duration = Duration::from_millis(500);
 
@@ -64,17 +69,26 @@ impl Names {
         format!("segue.{}.job.{}.{}.{id}", self.pool, kind.name, kind.version)
     }
 
+    /// The job of this id: of each version, if the id is that of a key.
+    pub(super) fn same_job(&self, kind: &Kind, id: &str) -> String {
+        match id::is_keyed(id) {
+            true => format!("segue.{}.job.{}.*.{id}", self.pool, kind.name),
+            false => self.job(kind, id),
+        }
+    }
+
     /// Of records: the subject that the bucket's key has.
     pub(super) fn result(&self, id: &str) -> String {
         format!("$KV.SEGUE_{}_RESULTS.{id}", self.pool)
     }
 
-    pub(super) fn dead(&self, kind: &Kind, id: &str) -> String {
-        format!("segue.{}.dead.{}.{}.{id}", self.pool, kind.name, kind.version)
+    /// Of the dead letter of the job with this sequence: later jobs of its key have others.
+    pub(super) fn dead(&self, kind: &Kind, id: &str, sequence: u64) -> String {
+        format!("segue.{}.dead.{}.{}.{id}.{sequence}", self.pool, kind.name, kind.version)
     }
 
     pub(super) fn all_dead(&self) -> String {
-        format!("segue.{}.dead.*.*.*", self.pool)
+        format!("segue.{}.dead.*.*.*.*", self.pool)
     }
 
     pub(super) fn done(&self, to: &str) -> String {
@@ -83,6 +97,11 @@ impl Names {
 
     pub(super) fn cancel(&self) -> String {
         format!("segue.{}.cancel", self.pool)
+    }
+
+    /// How often a job that waits in a worker is extended.
+    pub(super) fn extend_every(&self) -> Duration {
+        self.ack_wait / 3
     }
 
     /// How often a worker looks for stranded jobs.
@@ -103,6 +122,8 @@ impl Names {
             ack_wait: self.ack_wait,
             max_deliver: -1,
             max_ack_pending: self.max_ack_pending,
+            max_waiting: MOST_ASKING,
+            inactive_threshold: RETIRED_AFTER,
             filter_subject: self.job(kind, "*"),
             ..pull::Config::default()
         }

@@ -9,6 +9,7 @@ use crate::engine::{EngineError, Kind, Lease, Record, id};
 use crate::options::Log;
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use std::sync::atomic::AtomicBool;
 
@@ -63,10 +64,17 @@ impl Shared {
         self.connection.client.publish(subject, payload.into()).await.map_err(wire::unavailable)
     }
 
-    /// The last message of this subject, by the server that decides.
-    pub(super) async fn last(&self, stream: &str, subject: &str) -> Result<Option<(HeaderMap, Vec<u8>)>, EngineError> {
-        match self.stream(stream).await?.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(Some((message.headers, message.payload.to_vec()))),
+    /// The last message of this subject, by the server that decides; the first, if the subject has
+    /// a wildcard.
+    pub(super) async fn message(&self, stream: &str, subject: String) -> Result<Option<StreamMessage>, EngineError> {
+        let stream = self.stream(stream).await?;
+        let asked = stream.raw_message_builder();
+        let asked = match subject.contains('*') {
+            true => asked.sequence(1).next_by_subject(subject),
+            false => asked.last_by_subject(subject),
+        };
+        match asked.send().await {
+            Ok(message) => Ok(Some(message)),
             Err(error) => match error.kind() {
                 LastRawMessageErrorKind::NoMessageFound => Ok(None),
                 LastRawMessageErrorKind::JetStream(error) if wire::is_no_stream(&error) => {
@@ -79,20 +87,40 @@ impl Shared {
     }
 
     pub(super) async fn read(&self, id: &str) -> Result<Option<Record>, EngineError> {
-        let Some((headers, bytes)) = self.last(&self.names.results, &self.names.result(id)).await? else {
-            return Ok(None);
-        };
-        // Somebody has deleted the key.
-        if headers.get("KV-Operation").is_some() {
-            return Ok(None);
+        match self.message(&self.names.results, self.names.result(id)).await? {
+            Some(message) if !wire::is_marker(&message.headers) => {
+                Record::from_bytes(&message.payload).map(Some).map_err(EngineError::Refused)
+            }
+            _ => Ok(None),
         }
-        Record::from_bytes(&bytes).map(Some).map_err(EngineError::Refused)
     }
 
     /// Stores a record, and answers whether it is the first.
     pub(super) async fn store(&self, id: &str, record: &Record) -> Result<bool, EngineError> {
-        let stored = self.publish(self.names.result(id), wire::first_of_its_subject(), record.to_bytes()).await?;
-        Ok(matches!(stored, Published::Stored))
+        let subject = self.names.result(id);
+        let mut last = 0;
+        loop {
+            let stored = self.publish(subject.clone(), wire::after(last), record.to_bytes()).await?;
+            if let Published::Stored = stored {
+                return Ok(true);
+            }
+            match self.message(&self.names.results, subject.clone()).await? {
+                // Somebody has deleted the key.
+                Some(message) if last != message.sequence && wire::is_marker(&message.headers) => {
+                    last = message.sequence;
+                }
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// Puts a job in the place of this lease's.
+    pub(super) async fn give_back(&self, lease: &Lease) -> Result<(), EngineError> {
+        let (job, sequence) = (&lease.job, wire::sequence(&lease.ticket));
+        let (subject, headers) = (self.names.job(&job.kind, &job.id), wire::headers_again(lease, sequence));
+        // If this was not the last one, the job is there again, or has ended.
+        let _is_there = self.publish(subject, headers, job.arguments.clone()).await?;
+        self.tell(lease.ticket.clone(), b"+ACK".to_vec()).await
     }
 
     /// Acknowledges the message of a lease, and tells the submitters.
@@ -106,9 +134,10 @@ impl Shared {
 
     /// Keeps a dead letter, unless there is one of this job.
     pub(super) async fn bury(&self, lease: &Lease, reason: &str) -> Result<(), EngineError> {
-        let (job, subject) = (&lease.job, self.names.dead(&lease.job.kind, &lease.job.id));
+        let (job, sequence) = (&lease.job, wire::sequence(&lease.ticket));
+        let subject = self.names.dead(&job.kind, &job.id, sequence);
         let headers = |reason: &str| {
-            let mut headers = wire::first_of_its_subject();
+            let mut headers = wire::after(0);
             wire::add_reason(&mut headers, lease, reason);
             headers
         };

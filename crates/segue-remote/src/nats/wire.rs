@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 const FORMAT: &str = "Segue-Format";
 const ATTEMPTS: &str = "Segue-Attempts";
 const LIMIT: &str = "Segue-Limit-Ms";
+const ATTEMPTS_BEFORE: &str = "Segue-Attempts-Before";
 const REASON: &str = "Segue-Reason";
 const TRACE: &str = "traceparent";
 const MESSAGE_ID: &str = "Nats-Msg-Id";
@@ -36,16 +37,37 @@ pub(super) enum Published {
     NoStream,
 }
 
-/// Headers of a message that is stored only if its subject has none.
-pub(super) fn first_of_its_subject() -> HeaderMap {
+/// Headers of a message that is stored only if the last of its subject has this sequence, where 0
+/// is none.
+pub(super) fn after(sequence: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(LAST_OF_SUBJECT, "0");
+    headers.insert(LAST_OF_SUBJECT, sequence.to_string());
     headers
 }
 
+/// Of a new job. One with a key is known by its subject: the server's memory of message ids would
+/// drop the key's next job, too.
 pub(super) fn headers(job: &Envelope) -> HeaderMap {
-    let mut headers = if id::is_keyed(&job.id) { first_of_its_subject() } else { HeaderMap::new() };
-    headers.insert(MESSAGE_ID, job.id.as_str());
+    let mut headers = HeaderMap::new();
+    if id::is_keyed(&job.id) {
+        headers = after(0);
+    } else {
+        headers.insert(MESSAGE_ID, job.id.as_str());
+    }
+    add_settings(&mut headers, job);
+    headers
+}
+
+/// Of a job that takes the place of this lease, whose attempt does not count.
+pub(super) fn headers_again(lease: &Lease, sequence: u64) -> HeaderMap {
+    let mut headers = after(sequence);
+    let limit = lease.job.limit.map(|limit| limit.saturating_sub(lease.age));
+    add_settings(&mut headers, &Envelope { limit, ..lease.job.clone() });
+    headers.insert(ATTEMPTS_BEFORE, lease.attempt.saturating_sub(1).to_string());
+    headers
+}
+
+fn add_settings(headers: &mut HeaderMap, job: &Envelope) {
     headers.insert(FORMAT, job.format.as_str());
     headers.insert(ATTEMPTS, job.attempts.to_string());
     if let Some(limit) = job.limit {
@@ -54,7 +76,11 @@ pub(super) fn headers(job: &Envelope) -> HeaderMap {
     if let Some(trace) = &job.trace {
         headers.insert(TRACE, trace.as_str());
     }
-    headers
+}
+
+/// Whether this message says that there is none any more.
+pub(super) fn is_marker(headers: &HeaderMap) -> bool {
+    headers.get("KV-Operation").is_some()
 }
 
 pub(super) fn add_reason(headers: &mut HeaderMap, lease: &Lease, reason: &str) {
@@ -83,8 +109,9 @@ fn named(subject: &str) -> Option<(Kind, String)> {
 pub(super) fn lease(message: async_nats::Message) -> Option<Lease> {
     let (kind, id) = named(&message.subject)?;
     let ticket = message.reply?.to_string();
-    let (attempt, published) = delivery(&ticket)?;
+    let (delivered, published) = delivery(&ticket)?;
     let headers = message.headers.as_ref();
+    let attempt = delivered + number::<u64>(headers, ATTEMPTS_BEFORE).unwrap_or(0);
     let job = Envelope {
         id,
         kind,
@@ -102,17 +129,28 @@ pub(super) fn lease(message: async_nats::Message) -> Option<Lease> {
 /// The number of the delivery, and when the server got the message: of the subject to acknowledge
 /// to, `$JS.ACK.[domain.account.]stream.consumer.delivered.sequence.sequence.time.pending[.token]`.
 fn delivery(reply: &str) -> Option<(u64, Duration)> {
+    Some((token(reply, 2)?, Duration::from_nanos(token(reply, 5)?)))
+}
+
+/// The sequence in the queue of a lease's job.
+pub(super) fn sequence(ticket: &str) -> u64 {
+    token(ticket, 3).unwrap_or(0)
+}
+
+/// The token that is so many behind the stream.
+fn token(reply: &str, behind: usize) -> Option<u64> {
     let tokens: Vec<&str> = reply.split('.').collect();
     let first = match tokens.as_slice() {
         ["$JS", "ACK", rest @ ..] if rest.len() == 7 => 2,
         ["$JS", "ACK", rest @ ..] if rest.len() >= 9 => 4,
         _ => return None,
     };
-    Some((tokens[first + 2].parse().ok()?, Duration::from_nanos(tokens[first + 5].parse().ok()?)))
+    tokens[first + behind].parse().ok()
 }
 
 pub(super) fn dead_letter(message: &StreamMessage) -> Option<DeadLetter> {
-    let (kind, id) = named(&message.subject)?;
+    let (subject, _sequence) = message.subject.rsplit_once('.')?;
+    let (kind, id) = named(subject)?;
     let headers = Some(&message.headers);
     let (attempts, reason) = (number(headers, ATTEMPTS).unwrap_or(0), header(headers, REASON).unwrap_or_default());
     let job = Envelope {

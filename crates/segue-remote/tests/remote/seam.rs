@@ -159,6 +159,48 @@ pub fn one_id_is_in_the_queue_once(make: Make) {
     }
 }
 
+pub fn versions_share_a_key(make: Make) {
+    let made = make(quick());
+    let (engine, kind) = (made.pool.engine(), kind());
+    let old = Envelope { id: format!("{}/key", kind.name), ..envelope(engine, &kind) };
+    let new = Envelope { kind: Kind::new(&kind.name, 2), ..old.clone() };
+    engine.enqueue(&old).unwrap();
+    assert!(engine.is_queued(&new.kind, &new.id).unwrap(), "the key is in the queue");
+    engine.enqueue(&new).unwrap();
+    nothing_comes(&mut engine.lease(&new.kind).unwrap(), Duration::from_millis(50));
+    assert_eq!(engine.finish(&new.id, &record(&new, 0, Outcome::Cancelled), None), Ok(true));
+    assert!(!engine.is_queued(&kind, &old.id).unwrap());
+}
+
+pub fn what_is_given_back_keeps_its_attempt(make: Make) {
+    let made = make(quick().ack_wait(Duration::from_secs(60)));
+    let (engine, kind) = (made.pool.engine(), kind());
+    let plain = envelope(engine, &kind);
+    let keyed = Envelope { id: format!("{}/key", kind.name), limit: None, ..plain.clone() };
+    let mut leases = engine.lease(&kind).unwrap();
+    for job in [plain, keyed] {
+        engine.enqueue(&job).unwrap();
+        for attempt in [1, 1, 1] {
+            let lease = next(&mut leases);
+            assert_eq!((&lease.job.id, lease.attempt), (&job.id, attempt));
+            assert!(lease.job.limit <= job.limit && lease.job.trace == job.trace, "{lease:?}");
+            engine.give_back(&lease).unwrap();
+        }
+        engine.put_back(&next(&mut leases), Duration::ZERO).unwrap();
+        let second = next(&mut leases);
+        assert_eq!(second.attempt, 2);
+        engine.give_back(&second).unwrap();
+        let again = next(&mut leases);
+        assert_eq!(again.attempt, 2);
+        assert_eq!(engine.finish(&job.id, &record(&job, 2, Outcome::Done(Vec::new())), Some(&again)), Ok(true));
+        until("the job has left the queue", || !engine.is_queued(&kind, &job.id).unwrap());
+        // A lease that is over puts nothing there again.
+        engine.give_back(&again).unwrap();
+        assert!(!engine.is_queued(&kind, &job.id).unwrap());
+        nothing_comes(&mut leases, Duration::from_millis(50));
+    }
+}
+
 pub fn a_withdrawn_job_is_leased_no_more(make: Make) {
     let made = make(quick());
     let (engine, kind) = (made.pool.engine(), kind());

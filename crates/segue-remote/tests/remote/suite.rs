@@ -26,6 +26,8 @@ const CASES: &[Case] = &[
     ("seam: what is put back comes again", seam::what_is_put_back_comes_again),
     ("seam: a job is given up once", seam::a_job_is_given_up_once),
     ("seam: one id is in the queue once", seam::one_id_is_in_the_queue_once),
+    ("seam: versions share a key", seam::versions_share_a_key),
+    ("seam: what is given back keeps its attempt", seam::what_is_given_back_keeps_its_attempt),
     ("seam: a withdrawn job is leased no more", seam::a_withdrawn_job_is_leased_no_more),
     ("seam: a kind is known once it is leased", seam::a_kind_is_known_once_it_is_leased),
     ("seam: a full queue says so", seam::a_full_queue_says_so),
