@@ -124,7 +124,8 @@ impl Options {
     }
 
     /// How long a job waits for the first worker that knows it, before
-    /// [`NoSuchJob`](crate::RemoteError::NoSuchJob). By default 30 s.
+    /// [`NoSuchJob`](crate::RemoteError::NoSuchJob). By default 30 s. A server of NATS forgets a
+    /// kind a week after its last worker has gone.
     pub fn unknown_after(mut self, patience: Duration) -> Self {
         self.unknown_after = patience;
         self
@@ -221,8 +222,8 @@ impl SubmitOptions {
     }
 
     /// How often a job may be given to a worker, before it is a dead letter: at least once, by
-    /// default 3 times. A panic takes one, and so does a worker that dies. A job that answers with
-    /// an error is not tried again.
+    /// default 3 times. A panic takes one, and so does a worker that dies with the job; a worker
+    /// that ends in order takes none. A job that answers with an error is not tried again.
     pub fn attempts(mut self, attempts: u64) -> Self {
         self.attempts = attempts.max(1);
         self

@@ -65,7 +65,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(here) = &self.here {
             here.server.stop_leasing();
-            here.server.stop_extending();
             here.local.close();
         }
     }
@@ -123,8 +122,7 @@ impl Pool {
         let local = Local::new(&options);
         let engine: Arc<dyn Engine> = Arc::new(local.clone());
         let server = Arc::new(Server::new(Arc::clone(&engine), &options, 1024));
-        let here = Here { fibers, server: Arc::clone(&server), kinds: Mutex::default(), local };
-        here.spawn(move || server.extend_leases());
+        let here = Here { fibers, server, kinds: Mutex::default(), local };
         Self::of(engine, options, Some(here))
     }
 

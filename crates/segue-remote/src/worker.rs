@@ -132,8 +132,6 @@ impl Worker {
                 server.serve(handler);
             });
         }
-        let extends = Arc::clone(&server);
-        segue::spawn(move || extends.extend_leases());
         log.say(&format!("worker of pool {}: {}; at most {at_most} at once", inner.name, kinds.join(", ")));
 
         let end = select! {
@@ -145,6 +143,8 @@ impl Worker {
             let (why, is_cancelled) = end.map_or(("cancelled", true), |why| (why, false));
             log.say(&format!("{why}: {} jobs to end", server.held()));
             if is_cancelled || timeout(drain_within, || server.idle()).is_err() {
+                // Jobs that are given back do not come here again.
+                let _or_are_away = timeout(GRACE, || takers.wait());
                 server.abort();
             }
             let _ended = timeout(GRACE, || takers.wait().and_then(|()| server.idle()));

@@ -1,17 +1,26 @@
 //! Leases are taken, held, and extended.
 //!
 //! Used by workers and by local pools.
+//!
+//! **Extensions.** Jobs that compute fill all threads of their scheduler, so a thread of its own
+//! extends the leases that the engine does not [hold](Engine::hold). The thread begins with the
+//! first such lease. After a reconnect, and in each tenth round, the thread also reads whether a
+//! held job has a record: the hint of a cancellation may be lost.
 
 use super::attempt::{Counts, Work, attempt};
 use super::handler::Handler;
 use crate::engine::{Engine, EngineError, Lease};
 use crate::options::{Log, Options};
 use segue::sync::{Semaphore, WaitGroup};
-use segue::{CancelToken, sleep};
+use segue::{CancelToken, shield, sleep, timeout};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread;
 use std::time::Duration;
+
+/// How long a worker that takes no more jobs waits for the engine to know.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// All that the fibers of one worker share.
 pub(crate) struct Server {
@@ -23,8 +32,9 @@ pub(crate) struct Server {
     under_way: WaitGroup,
     /// Ends the fibers that take leases.
     leasing: CancelToken,
-    /// Ends the fiber that extends them.
+    /// Ends the thread that extends them.
     extending: CancelToken,
+    extends: Once,
 }
 
 /// A lease that is held, until this is dropped.
@@ -32,10 +42,15 @@ struct Held {
     server: Arc<Server>,
     number: u64,
     lease: Arc<Lease>,
+    has_ended: bool,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if !self.has_ended {
+            // Its fiber was cut off: the lease has an end again.
+            let _comes_back_later = self.server.work.engine.extend(&self.lease);
+        }
         self.server.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         self.server.under_way.done();
     }
@@ -68,6 +83,7 @@ impl Server {
             under_way: WaitGroup::new(),
             leasing: CancelToken::new(),
             extending: CancelToken::new(),
+            extends: Once::new(),
         }
     }
 
@@ -91,49 +107,81 @@ impl Server {
                 return cancelled.into();
             }
         };
-        loop {
+        let end = loop {
             // Wait for a slot, and leave it to the job that comes.
             match self.work.slots.acquire() {
                 Ok(permit) => drop(permit),
-                Err(_) => return EngineError::Closed,
+                Err(_) => break EngineError::Closed,
             }
             match leases.next(self.work.slots.available_permits().max(1)) {
                 Ok(lease) => self.start(handler, lease),
                 Err(error) if error.is_passing() => {
                     self.work.log.say(&format!("{}: {error}", handler.kind));
                     if let Err(cancelled) = sleep(Duration::from_millis(100)) {
-                        return cancelled.into();
+                        break cancelled.into();
                     }
                 }
-                Err(error) => return error,
+                Err(error) => break error,
             }
-        }
+        };
+        shield(|| timeout(ENDS_WITHIN, || leases.end()));
+        end
     }
 
     fn start(self: &Arc<Self>, handler: &Handler, lease: Lease) {
         let (number, lease) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(lease));
         self.under_way.add(1);
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::clone(&lease));
-        let held = Held { server: Arc::clone(self), number, lease };
+        if !self.work.engine.hold(&lease) {
+            self.extends.call_once(|| self.begin_extending());
+        }
+        let held = Held { server: Arc::clone(self), number, lease, has_ended: false };
         let handler = handler.clone();
-        segue::spawn(move || attempt(&held.server.work, &handler, &held.lease));
+        segue::spawn(move || {
+            let mut held = held;
+            attempt(&held.server.work, &handler, &held.lease);
+            held.has_ended = true;
+        });
+    }
+
+    fn begin_extending(self: &Arc<Self>) {
+        let server = Arc::clone(self);
+        let thread = thread::Builder::new().name("segue-remote-leases".to_owned());
+        if let Err(error) = thread.spawn(move || server.extending.run(|| server.extend_leases())) {
+            self.work.log.say(&format!("no thread to extend leases: {error}"));
+            let server = Arc::clone(self);
+            segue::spawn(move || server.extending.run(|| server.extend_leases()));
+        }
     }
 
     /// Extends all leases that are held, three times in each ack wait, until told to stop.
-    pub(crate) fn extend_leases(&self) {
-        self.extending.run(|| {
-            while sleep(self.ack_wait / 3).is_ok() {
-                let held: Vec<Arc<Lease>> =
-                    self.held.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-                for lease in held {
-                    if self.work.engine.extend(&lease).is_err() {
-                        // The next one may arrive in time; if none does, another worker has the
-                        // job.
-                        break;
-                    }
-                }
+    fn extend_leases(&self) {
+        let (engine, mut losses) = (&self.work.engine, 0);
+        for round in 1_u64.. {
+            if sleep(self.ack_wait / 3).is_err() {
+                return;
             }
-        });
+            let held: Vec<Arc<Lease>> =
+                self.held.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            // The next one may arrive in time; if none does, another worker has the job.
+            let has_extended = held.iter().all(|lease| engine.extend(lease).is_ok());
+            let lost = engine.signals().losses();
+            let is_time = has_extended && (lost != losses || round % 10 == 0);
+            if is_time && held.iter().all(|lease| self.catch_up(&lease.job.id)) {
+                losses = lost;
+            }
+        }
+    }
+
+    /// Cancels a job that has a record. Answers whether the engine has said so: if not, extensions
+    /// are more urgent.
+    fn catch_up(&self, id: &str) -> bool {
+        let engine = &self.work.engine;
+        let read = engine.read(id);
+        if let Ok(Some(_)) = read {
+            engine.signals().cancelled(id);
+        }
+        !matches!(read, Err(error) if error.is_passing())
     }
 
     pub(crate) fn stop_leasing(&self) {

@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Counters by name.
 static COUNTS: LazyLock<Mutex<HashMap<String, u64>>> = LazyLock::new(Mutex::default);
@@ -66,6 +66,40 @@ pub fn takes(ms: u64, tag: String) -> Result<u64, segue::Cancelled> {
     count(&tag);
     segue::sleep(Duration::from_millis(ms))?;
     Ok(ms)
+}
+
+/// Computes for some time: its fiber keeps its thread.
+#[job]
+pub fn spins(ms: u64, tag: String) -> u64 {
+    count(&tag);
+    let end = Instant::now() + Duration::from_millis(ms);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+    ms
+}
+
+/// Takes some time, and is not cancelled.
+#[job]
+pub fn outlasts(ms: u64, tag: String) -> u64 {
+    count(&tag);
+    segue::shield(|| segue::sleep(Duration::from_millis(ms))).expect("it is shielded");
+    ms
+}
+
+/// Runs on at first. The second run answers with its attempt.
+#[job]
+pub fn second_time(tag: String) -> Result<u64, segue::Cancelled> {
+    if count(&tag) == 1 {
+        segue::sleep(Duration::MAX)?;
+    }
+    Ok(current().map_or(0, |current| current.attempt))
+}
+
+/// The id of its job.
+#[job]
+pub fn own_id() -> String {
+    current().map_or(String::new(), |current| current.id)
 }
 
 /// So many letters.
@@ -132,6 +166,10 @@ pub fn with_all(worker: Worker) -> Worker {
         .register::<PanicsBefore>()
         .register::<RunsOn>()
         .register::<Takes>()
+        .register::<Spins>()
+        .register::<Outlasts>()
+        .register::<SecondTime>()
+        .register::<OwnId>()
         .register::<Letters>()
         .register::<Length>()
         .register::<Greet1>()

@@ -93,6 +93,44 @@ impl Server {
         self.ask(&format!("STREAM.INFO.{stream}"), "")["state"]["consumer_count"].as_u64().unwrap()
     }
 
+    /// Publishes an empty message with a header.
+    pub fn publish_with(&self, subject: &str, name: &str, value: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = async_nats::connect(self.url()).await.unwrap();
+            let mut headers = async_nats::HeaderMap::new();
+            headers.insert(name, value);
+            client.request_with_headers(subject.to_owned(), headers, "".into()).await.unwrap();
+        })
+    }
+
+    /// How many messages of this subject there are meanwhile.
+    pub fn counts(&self, subject: &str, meanwhile: impl FnOnce()) -> usize {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (client, mut messages) = runtime.block_on(async {
+            let client = async_nats::connect(self.url()).await.unwrap();
+            let messages = client.subscribe(subject.to_owned()).await.unwrap();
+            client.flush().await.unwrap();
+            (client, messages)
+        });
+        meanwhile();
+        runtime.block_on(async {
+            client.flush().await.unwrap();
+            messages.unsubscribe().await.unwrap();
+            let mut count = 0;
+            while std::future::poll_fn(|task| {
+                use futures_core::Stream;
+                std::pin::Pin::new(&mut messages).poll_next(task)
+            })
+            .await
+            .is_some()
+            {
+                count += 1;
+            }
+            count
+        })
+    }
+
     /// Publishes a message with a reply of the stream.
     pub fn publish(&self, subject: &str, payload: &str) -> serde_json::Value {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

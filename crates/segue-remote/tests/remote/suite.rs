@@ -78,6 +78,21 @@ fn the_local_engine_passes_the_suite() {
     run(&make);
 }
 
+#[test]
+fn a_job_of_a_local_pool_that_computes_keeps_its_lease() {
+    use crate::jobs::{Spins, counted, fresh};
+    let fibers = segue::runtime().workers(1).pool().unwrap();
+    let pool = Pool::local_with(&fibers, quick().ack_wait(std::time::Duration::from_millis(50)));
+    let tag = fresh("computes");
+    let promise = pool.submit(Spins { ms: 300, tag: tag.clone() });
+    crate::until("it runs", || counted(&tag) == 1);
+    let mut leases = pool.engine().lease(&segue_remote::engine::Kind::new("spins", 1)).unwrap();
+    let other = segue::timeout(std::time::Duration::from_millis(200), || leases.next(1));
+    assert!(other.is_err(), "{other:?}");
+    assert_eq!(promise.take(), Ok(Ok(300)));
+    assert_eq!(counted(&tag), 1);
+}
+
 #[cfg(feature = "nats")]
 mod on_nats {
     use super::*;
