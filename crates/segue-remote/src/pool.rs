@@ -10,11 +10,13 @@ use crate::local::Local;
 use crate::map::Bounded;
 use crate::options::{Log, Options, SubmitOptions};
 use crate::serve::{Handler, Server};
-use crate::watch::{self, Patience, Wait};
+use crate::watch::{self, Patience, Wait, Waited};
+use segue::channel::{self, Sender};
 use segue::deadline;
 use segue::sched::Handle;
 use segue::sync::{Promise, Resolver, promise};
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,9 @@ struct Here {
     fibers: Option<Handle>,
     server: Arc<Server>,
     kinds: Mutex<HashSet<Kind>>,
+    /// To the fiber that starts a server for each type: so the fiber-locals of a submitter reach
+    /// no job but those that the submitter spawns.
+    starts: Sender<Handler>,
     local: Local,
 }
 
@@ -55,8 +60,8 @@ impl Here {
     /// From now on jobs of this type are run.
     fn serve<J: Job>(&self) {
         if self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(kind_of::<J>()) {
-            let server = Arc::clone(&self.server);
-            self.spawn(move || server.serve(Handler::of::<J>()));
+            // Never waits, so a submitter that is cancelled sends, too.
+            let _closed = segue::shield(|| self.starts.send(Handler::of::<J>()));
         }
     }
 }
@@ -83,7 +88,11 @@ impl Pool {
     /// up to 1,024 at once.
     ///
     /// Arguments and results take the way over bytes here, too: a program that works with this pool
-    /// works with that of a server.
+    /// works with that of a server. The jobs inherit the fiber-locals of this call, and not those
+    /// of their submitters.
+    ///
+    /// A job that submits to its own pool and waits keeps its place: 1,024 such parents leave none
+    /// for their children. Give the children a pool of their own.
     pub fn local(fibers: &segue::Pool) -> Self {
         Self::local_with(fibers, Options::default())
     }
@@ -122,7 +131,14 @@ impl Pool {
         let local = Local::new(&options);
         let engine: Arc<dyn Engine> = Arc::new(local.clone());
         let server = Arc::new(Server::new(Arc::clone(&engine), &options, 1024));
-        let here = Here { fibers, server, kinds: Mutex::default(), local };
+        let (starts, handlers) = channel::unbounded::<Handler>();
+        let here = Here { fibers, server: Arc::clone(&server), kinds: Mutex::default(), starts, local };
+        here.spawn(move || {
+            while let Ok(handler) = handlers.recv() {
+                let server = Arc::clone(&server);
+                segue::spawn(move || server.serve(handler));
+            }
+        });
         Self::of(engine, options, Some(here))
     }
 
@@ -194,7 +210,14 @@ impl Pool {
     /// Dropping the promise cancels nothing.
     pub fn result<J: Job>(&self, key: &str) -> Promise<Result<J::Output, RemoteError>> {
         let (resolver, promise) = promise();
-        let (kind, id) = (kind_of::<J>(), id::keyed(J::NAME, key));
+        let kind = kind_of::<J>();
+        let id = match keyed::<J>(key) {
+            Ok(id) => id,
+            Err(error) => {
+                drop(resolver.fill(Err(error)));
+                return promise;
+            }
+        };
         let expected = self.0.engine.signals().expect(&id);
         // Of the first reading.
         expected.notify.notify_one();
@@ -209,10 +232,13 @@ impl Pool {
     /// *May already have happened*.
     ///
     /// # Errors
-    /// [`RemoteError::Unavailable`], [`RemoteError::Cancelled`].
+    /// [`RemoteError::Unavailable`], [`RemoteError::Cancelled`]; [`RemoteError::Refused`] if the
+    /// key is too long, or the name of the job is none.
     pub fn cancel<J: Job>(&self, key: &str) -> Result<bool, RemoteError> {
+        let (engine, id) = (&self.0.engine, keyed::<J>(key)?);
         let record = Record { kind: kind_of::<J>(), attempt: 0, outcome: Outcome::Cancelled };
-        Ok(self.0.engine.finish(&id::keyed(J::NAME, key), &record, None)?)
+        let is_first = engine.finish(&id, &record, None)?;
+        Ok(is_first || engine.read(&id)?.is_some_and(|first| first.outcome == Outcome::Cancelled))
     }
 
     /// Submits these jobs, `at_most` of them at a time, and yields their results in the order of
@@ -271,10 +297,16 @@ impl Pool {
             let owns = submits && !id::is_keyed(&id);
             let wait = Wait { engine: &*inner.engine, patience: inner.patience, kind: &kind, id: &id, owns, until };
             match wait.record(&expected, || resolver.closed_source()) {
-                Ok(Some(record)) => drop(resolver.fill(output::<J>(record))),
-                // Nobody waits any more.
-                Ok(None) => {}
+                Ok(Waited::Record(record)) => drop(resolver.fill(output::<J>(record))),
+                Ok(Waited::Nobody) => {}
+                Ok(Waited::Late(record)) => {
+                    drop(resolver.fill(Err(RemoteError::TimedOut)));
+                    let _unreachable = watch::withdraw(&*inner.engine, &id, &record);
+                }
                 Err(error) => drop(resolver.fill(Err(error))),
+            }
+            if owns {
+                inner.engine.forget(&id);
             }
         });
     }
@@ -295,7 +327,8 @@ impl Inner {
         let (id, engine) = (envelope.id.clone(), &self.engine);
         let expected = engine.signals().expect(&id);
         // An operation that is over is not done again; if that can't be read, its worker will look.
-        let has_record = id::is_keyed(&id) && engine.read(&id).is_ok_and(|record| record.is_some());
+        let read = || deadline(until, || engine.read(&id));
+        let has_record = id::is_keyed(&id) && read().is_ok_and(|record| record.is_some());
         let enqueued = if has_record { Ok(()) } else { deadline(until, || retry(|| engine.enqueue(&envelope))) };
         match enqueued {
             Ok(()) => {}
@@ -305,7 +338,10 @@ impl Inner {
                     // The queue may have the job, and the caller must not wait.
                     let outcome = if is_late { Outcome::TimedOut } else { Outcome::Cancelled };
                     let (inner, record) = (Arc::clone(self), Record { kind, attempt: 0, outcome });
-                    self.spawn(move || drop(watch::withdraw(&*inner.engine, &id, &record)));
+                    self.spawn(move || {
+                        let _unreachable = watch::withdraw(&*inner.engine, &id, &record);
+                        inner.engine.forget(&id);
+                    });
                 }
                 return Err(if is_late { RemoteError::TimedOut } else { RemoteError::Cancelled });
             }
@@ -320,22 +356,14 @@ impl Inner {
     fn envelope<J: Job>(&self, job: &J, options: SubmitOptions) -> Result<Envelope, RemoteError> {
         let refused = |why: String| Err(RemoteError::Refused(why));
         let SubmitOptions { key, attempts, limit, trace } = options;
-        if !id::is_name(J::NAME) {
-            return refused(format!("{:?} can't be the name of a job: up to 64 letters, digits, - and _", J::NAME));
-        }
-        if let Some(key) = key.as_ref().filter(|key| key.len() > id::LONGEST_KEY) {
-            return refused(format!("a key of {} bytes: at most {} may be", key.len(), id::LONGEST_KEY));
-        }
+        let keyed = keyed::<J>(key.as_deref().unwrap_or_default())?;
         if trace
             .as_ref()
             .is_some_and(|trace| trace.len() > 1024 || trace.bytes().any(|byte| !(b' '..=b'~').contains(&byte)))
         {
             return refused("a trace is up to 1,024 printable characters of ASCII".to_owned());
         }
-        let id = match &key {
-            Some(key) => id::keyed(J::NAME, key),
-            None => id::fresh(self.engine.prefix()),
-        };
+        let id = if key.is_some() { keyed } else { id::fresh(self.engine.prefix()) };
         let arguments = match J::Format::write(job) {
             Ok(arguments) => arguments,
             Err(why) => return refused(format!("the arguments of {}: {why}", J::NAME)),
@@ -343,6 +371,18 @@ impl Inner {
         let format = J::Format::NAME.to_owned();
         Ok(Envelope { id, kind: kind_of::<J>(), format, attempts, limit, trace, arguments })
     }
+}
+
+/// The id of the job of this type and key.
+fn keyed<J: Job>(key: &str) -> Result<String, RemoteError> {
+    let refused = |why: String| Err(RemoteError::Refused(why));
+    if !id::is_name(J::NAME) {
+        return refused(format!("{:?} can't be the name of a job: up to 64 letters, digits, - and _", J::NAME));
+    }
+    if key.len() > id::LONGEST_KEY {
+        return refused(format!("a key of {} bytes: at most {} may be", key.len(), id::LONGEST_KEY));
+    }
+    Ok(id::keyed(J::NAME, key))
 }
 
 /// The submitter's view of a record.
@@ -353,7 +393,9 @@ fn output<J: Job>(record: Record) -> Result<J::Output, RemoteError> {
             Err(RemoteError::Refused(format!("the result is that of {kind}, and not of {}", kind_of::<J>())))
         }
         Outcome::Done(bytes) => {
-            J::Format::read(&bytes).map_err(|why| RemoteError::Refused(format!("the result of {kind}: {why}")))
+            let read = catch_unwind(AssertUnwindSafe(|| J::Format::read(&bytes)));
+            let read = read.unwrap_or_else(|_| Err("its reading has panicked".to_owned()));
+            read.map_err(|why| RemoteError::Refused(format!("the result of {kind}: {why}")))
         }
         Outcome::Failed(message) => Err(RemoteError::Failed(message)),
         Outcome::GaveUp(reason) => Err(RemoteError::GaveUp { attempts: attempt, reason }),

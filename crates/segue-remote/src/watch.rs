@@ -12,6 +12,7 @@
 //! | a record | the promise is filled |
 //! | the promise is dropped | the job is withdrawn, if it is this submitter's own |
 //! | the limit is over | the same, with another record; the record that was first counts |
+//! | the limit is over, and the engine does not answer in a second | the promise has `TimedOut`, and the job is withdrawn later |
 //! | neither record nor job | the promise has `TooOld` |
 //! | a queued job that no worker knows, for too long | the job is withdrawn as `NoSuchJob` |
 //!
@@ -21,7 +22,7 @@
 use crate::engine::{Engine, EngineError, Expected, Kind, Outcome, Record, retry};
 use crate::error::RemoteError;
 use segue::core::{Source, Waitable};
-use segue::{Cancelled, deadline, select};
+use segue::{Cancelled, deadline, select, timeout};
 use std::time::{Duration, Instant};
 
 /// How long a submitter tries to tell the engine that it has gone.
@@ -34,7 +35,19 @@ pub(crate) struct Patience {
     pub(crate) unknown_after: Duration,
 }
 
-/// A job whose record is waited for.
+/// How long a promise waits for that after its limit.
+const TRIES_AT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How a wait has ended.
+pub(crate) enum Waited {
+    Record(Record),
+    /// The promise was dropped.
+    Nobody,
+    /// The limit is over, and this record is not stored yet.
+    Late(Record),
+}
+
+/// A job that has no record yet.
 pub(crate) struct Wait<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) patience: Patience,
@@ -53,35 +66,40 @@ enum Event {
 }
 
 impl Wait<'_> {
-    /// Waits for the record, or for the end of the promise: then there is none.
+    /// Waits for the record, for the end of the promise, or for the limit.
     pub(crate) fn record<S: Source<Output = ()>>(
         &self,
         expected: &Expected,
         mut dropped: impl FnMut() -> Waitable<S>,
-    ) -> Result<Option<Record>, RemoteError> {
-        let engine = self.engine;
+    ) -> Result<Waited, RemoteError> {
         let began = segue::now();
         loop {
             let event = self.event(expected, dropped()).map_err(|_| RemoteError::Cancelled)?;
             match event {
-                Event::Dropped if !self.owns => return Ok(None),
+                Event::Dropped if !self.owns => return Ok(Waited::Nobody),
                 Event::Dropped => {
                     let _too_late_or_unreachable = withdraw(self.engine, self.id, &self.end(Outcome::Cancelled));
-                    return Ok(None);
+                    return Ok(Waited::Nobody);
                 }
                 Event::Late if !self.owns => return Err(RemoteError::TimedOut),
                 Event::Late => {
                     // Whichever record is the first, if the engine can be asked.
-                    return match withdraw(self.engine, self.id, &self.end(Outcome::TimedOut)) {
+                    let record = self.end(Outcome::TimedOut);
+                    return timeout(TRIES_AT_LIMIT, || match withdraw(self.engine, self.id, &record) {
                         Ok(true) => Err(RemoteError::TimedOut),
-                        _ => engine.read(self.id).ok().flatten().map(Some).ok_or(RemoteError::TimedOut),
-                    };
+                        Ok(false) => {
+                            let first = self.engine.read(self.id).ok().flatten();
+                            first.map(Waited::Record).ok_or(RemoteError::TimedOut)
+                        }
+                        Err(_) => Ok(Waited::Late(record)),
+                    });
                 }
                 Event::Hint | Event::Interval => {}
             }
-            match self.look(matches!(event, Event::Interval), began) {
-                Ok(Some(found)) => return found.map(Some),
+            match deadline(self.until, || self.look(matches!(event, Event::Interval), began)) {
+                Ok(Some(found)) => return found.map(Waited::Record),
                 Ok(None) => {}
+                Err(EngineError::Cancelled(_)) if self.until.is_some_and(|until| until <= segue::now()) => {}
                 Err(error) if error.is_passing() => {}
                 Err(error) => return Err(error.into()),
             }

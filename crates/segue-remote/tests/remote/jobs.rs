@@ -170,6 +170,7 @@ pub fn with_all(worker: Worker) -> Worker {
         .register::<Outlasts>()
         .register::<SecondTime>()
         .register::<OwnId>()
+        .register::<crate::pools::MakesUnreadable>()
         .register::<Letters>()
         .register::<Length>()
         .register::<Greet1>()

@@ -5,7 +5,7 @@
 //! * `jobs.rs`: the jobs of these tests.
 //! * `simulated.rs`: the local engine under simulated time and many schedules.
 //! * `server.rs`: the server, and a proxy before it; `faults.rs`, `bad_input.rs`, `leases.rs`,
-//!   `storm.rs`: with these.
+//!   `keys.rs`, `storm.rs`: with these.
 
 #[cfg_attr(not(feature = "nats"), allow(dead_code, reason = "some are for workers that are processes"))]
 mod jobs;
@@ -18,6 +18,8 @@ mod suite;
 mod bad_input;
 #[cfg(feature = "nats")]
 mod faults;
+#[cfg(feature = "nats")]
+mod keys;
 #[cfg(feature = "nats")]
 mod leases;
 #[cfg(feature = "nats")]

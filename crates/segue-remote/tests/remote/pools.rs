@@ -155,7 +155,55 @@ pub fn a_key_can_be_cancelled(make: Make) {
     assert_eq!(pool.cancel::<RunsOn>(&key), Ok(true));
     assert_eq!(promise.take(), Ok(Err(RemoteError::Cancelled)));
     until("it is cancelled", || counted(&format!("{tag} ended")) == 1);
-    assert_eq!(pool.cancel::<RunsOn>(&key), Ok(false));
+    // It is its result still; a result that there was before is not.
+    assert_eq!(pool.cancel::<RunsOn>(&key), Ok(true));
+    assert_eq!(pool.submit_with(Add { a: 1, b: 1 }, SubmitOptions::new().key(&key)).take(), Ok(Ok(2)));
+    assert_eq!(pool.cancel::<Add>(&key), Ok(false));
+}
+
+pub fn a_key_is_free_after_its_time(make: Make) {
+    let made = make(quick().keep_results(Duration::from_millis(300)));
+    let (pool, key, tag) = (&made.pool, fresh("key"), fresh("free"));
+    for run in 1..=2 {
+        let submitted = pool.submit_with(Takes { ms: 0, tag: tag.clone() }, SubmitOptions::new().key(&key));
+        assert_eq!(submitted.take(), Ok(Ok(0)));
+        assert_eq!(counted(&tag), run);
+        until("it is too old", || pool.result::<Takes>(&key).take() == Ok(Err(RemoteError::TooOld)));
+    }
+}
+
+pub fn each_job_of_a_key_has_a_letter(make: Make) {
+    let made = make(quick().keep_results(Duration::from_millis(300)));
+    let (pool, key, tag) = (&made.pool, fresh("key"), fresh("letters"));
+    for letters in 1..=2 {
+        let job = PanicsBefore { attempt: 9, tag: tag.clone() };
+        let ended = pool.submit_with(job, SubmitOptions::new().key(&key).attempts(1)).take().unwrap();
+        assert!(matches!(ended, Err(RemoteError::GaveUp { .. })), "{ended:?}");
+        assert_eq!(pool.dead_letters(10).unwrap().len(), letters);
+        until("it is too old", || pool.result::<PanicsBefore>(&key).take() == Ok(Err(RemoteError::TooOld)));
+    }
+}
+
+#[derive(serde::Serialize)]
+pub struct Unreadable;
+
+impl<'de> serde::Deserialize<'de> for Unreadable {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("planted")
+    }
+}
+
+#[segue_remote::job(name = "makes_unreadable")]
+pub fn makes_unreadable() -> Unreadable {
+    Unreadable
+}
+
+pub fn an_output_that_panics_as_it_is_read(make: Make) {
+    let made = make(quick());
+    let promises = made.pool.map([MakesUnreadable {}], 1);
+    let results: Vec<_> = promises.map(|result| result.map(drop)).collect();
+    let [Err(RemoteError::Refused(why))] = results.as_slice() else { panic!("{results:?}") };
+    assert!(why.contains("panicked"), "{why}");
 }
 
 pub fn an_old_result_is_too_old(make: Make) {
@@ -248,7 +296,12 @@ pub fn bad_submissions_are_refused(make: Make) {
         other => panic!("{other:?}"),
     };
     assert!(matches!(pool.submit(Misnamed).take(), Ok(Err(RemoteError::Refused(_)))));
-    assert!(said(pool.submit_with(add(), SubmitOptions::new().key(&"k".repeat(129)))).contains("129 bytes"));
+    let long = "k".repeat(129);
+    assert!(said(pool.submit_with(add(), SubmitOptions::new().key(&long))).contains("129 bytes"));
+    assert!(said(pool.result::<Add>(&long)).contains("129 bytes"));
+    assert!(matches!(pool.cancel::<Add>(&long), Err(RemoteError::Refused(_))));
+    assert!(matches!(pool.cancel::<Misnamed>("k"), Err(RemoteError::Refused(_))));
+    assert!(matches!(pool.result::<Misnamed>("k").take(), Ok(Err(RemoteError::Refused(_)))));
     for trace in ["two\nlines", "ä", &"t".repeat(1025)] {
         assert!(said(pool.submit_with(add(), SubmitOptions::new().trace(trace))).contains("printable"));
     }

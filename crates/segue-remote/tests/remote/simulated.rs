@@ -1,7 +1,7 @@
 //! The local engine under simulated time and many schedules: its times are exact, and no order of
 //! fibers loses a job.
 
-use crate::jobs::{Add, Fails, RunsOn, Takes, counted, fresh};
+use crate::jobs::{Add, Fails, OwnId, RunsOn, Takes, counted, fresh};
 use segue::testing::{Explore, Leaks, Sim};
 use segue::{now, sleep};
 use segue_remote::engine::{Envelope, Kind, Outcome, Record};
@@ -80,6 +80,73 @@ fn results_are_kept_for_their_time_and_no_longer() {
         assert_eq!(pool.result::<Add>("k").take(), Ok(Ok(2)));
         sleep(SECOND).unwrap();
         assert_eq!(pool.result::<Add>("k").take(), Ok(Err(RemoteError::TooOld)));
+    });
+    ran.unwrap();
+}
+
+#[test]
+fn a_cancellation_that_was_early_is_not_that_of_a_later_job_of_its_key() {
+    let ran = Sim::new(1).run(|| {
+        let pool = Pool::local_here(quiet().keep_results(SECOND));
+        let add = || pool.submit_with(Add { a: 1, b: 1 }, SubmitOptions::new().key("k")).take();
+        assert_eq!(pool.cancel::<Add>("k"), Ok(true));
+        assert_eq!(add(), Ok(Err(RemoteError::Cancelled)));
+        sleep(2 * SECOND).unwrap();
+        assert_eq!(add(), Ok(Ok(2)));
+        assert_eq!(pool.cancel::<Add>("k"), Ok(false));
+        sleep(2 * SECOND).unwrap();
+        assert_eq!(add(), Ok(Ok(2)));
+    });
+    ran.unwrap();
+}
+
+#[test]
+fn a_record_without_a_key_is_forgotten_once_it_is_read() {
+    let ran = Sim::new(1).run(|| {
+        let pool = Pool::local_here(quiet());
+        let id = pool.submit(OwnId {}).take().unwrap().unwrap();
+        sleep(SECOND).unwrap();
+        assert_eq!(pool.engine().read(&id), Ok(None));
+        let keyed = pool.submit_with(OwnId {}, SubmitOptions::new().key("k")).take().unwrap().unwrap();
+        sleep(SECOND).unwrap();
+        assert!(pool.engine().read(&keyed).unwrap().is_some());
+        // A worker that comes late stores nothing where all is over.
+        let (engine, kind) = (pool.engine(), Kind::new("raw", 1));
+        let job = Envelope {
+            id: "raw-1".to_owned(),
+            kind: kind.clone(),
+            format: "json".to_owned(),
+            attempts: 3,
+            limit: None,
+            trace: None,
+            arguments: Vec::new(),
+        };
+        engine.enqueue(&job).unwrap();
+        let lease = engine.lease(&kind).unwrap().next(1).unwrap();
+        let record = Record { kind, attempt: 1, outcome: Outcome::Done(Vec::new()) };
+        assert_eq!(engine.finish("raw-1", &record, None), Ok(true));
+        engine.forget("raw-1");
+        assert_eq!(engine.finish("raw-1", &record, Some(&lease)), Ok(false));
+        assert_eq!(engine.read("raw-1"), Ok(None));
+    });
+    ran.unwrap();
+}
+
+segue::core::fiber_local! {
+    static OF_SUBMITTER: std::cell::RefCell<u64> = std::cell::RefCell::new(0), inherited;
+}
+
+#[segue_remote::job]
+fn of_submitter() -> u64 {
+    OF_SUBMITTER.with_borrow(|value| *value)
+}
+
+#[test]
+fn fiber_locals_of_a_submitter_reach_no_job() {
+    let ran = Sim::new(1).run(|| {
+        let pool = Pool::local_here(quiet());
+        OF_SUBMITTER.with_borrow_mut(|value| *value = 7);
+        assert_eq!(pool.submit(OfSubmitter {}).take(), Ok(Ok(0)));
     });
     ran.unwrap();
 }
