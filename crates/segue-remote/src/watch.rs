@@ -89,6 +89,8 @@ impl Wait<'_> {
                         Ok(true) => Err(RemoteError::TimedOut),
                         Ok(false) => {
                             let first = self.engine.read(self.id).ok().flatten();
+                            // The worker may have heard of this very withdrawal, and was faster.
+                            let first = first.filter(|first| first.outcome != Outcome::Cancelled);
                             first.map(Waited::Record).ok_or(RemoteError::TimedOut)
                         }
                         Err(_) => Ok(Waited::Late(record)),
