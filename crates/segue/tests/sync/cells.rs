@@ -134,7 +134,8 @@ fn an_initialiser_that_joins_a_fiber_that_forces_it_is_a_deadlock_that_names_it(
     let text = Sim::new(3).run(|| OUTER.force_fallible().is_ok()).unwrap_err().to_string();
     println!("{text}");
     assert!(text.contains("fiber `inner` waits for OUTER at ") && text.contains("cells.rs:"), "{text}");
-    assert_eq!(text.lines().count(), 3, "both, and the seed: {text}");
+    assert!(text.contains("deadlock: 2 wait for each other"), "{text}");
+    assert_eq!(text.lines().count(), 6, "the seed, both, and both again in the cycle: {text}");
 }
 
 #[test]
