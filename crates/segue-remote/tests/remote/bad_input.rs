@@ -61,6 +61,8 @@ fn jobs_of_other_programs_are_run_and_wrong_ones_are_dead_letters() {
     for (id, payload) in [("bad-1", ""), ("bad-2", "{\"a\":1}"), ("bad-3", "\u{1}\u{2}"), ("bad-4", "[[[[")] {
         server.publish(&format!("segue.foreign.job.add.1.{id}"), payload);
         until("it is given up", || engine.read(id).unwrap().is_some());
+        // The letter follows the record.
+        until("its letter is there", || pool.dead_letters(10).unwrap().iter().any(|letter| letter.id == id));
     }
     let letters = pool.dead_letters(10).unwrap();
     let ids: Vec<&str> = letters.iter().map(|letter| letter.id.as_str()).collect();

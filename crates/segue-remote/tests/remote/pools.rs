@@ -39,6 +39,7 @@ pub fn the_last_panic_makes_a_dead_letter(make: Make) {
     let RemoteError::GaveUp { attempts: 2, reason } = error else { panic!("{error}") };
     assert!(reason.contains("planted"), "{reason}");
     assert_eq!(counted(&tag), 2);
+    until("there is a letter", || !made.pool.dead_letters(10).unwrap().is_empty());
     let letters = made.pool.dead_letters(10).unwrap();
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].attempts, letters[0].kind.clone()), (2, Kind::new("panics_before", 1)));
@@ -67,7 +68,9 @@ pub fn arguments_that_do_not_parse(make: Make) {
         let record = pool.engine().read(&job.id).unwrap().unwrap();
         let Outcome::GaveUp(reason) = &record.outcome else { panic!("{record:?}") };
         assert!(reason.contains(part) && record.attempt == 1, "{record:?}");
-        assert_eq!(pool.dead_letters(10).unwrap().last().map(|letter| letter.id.clone()), Some(job.id));
+        // The letter follows the record.
+        let is_last = || pool.dead_letters(10).unwrap().last().is_some_and(|letter| letter.id == job.id);
+        until("its letter is there", is_last);
     }
 }
 
@@ -179,7 +182,7 @@ pub fn each_job_of_a_key_has_a_letter(make: Make) {
         let job = PanicsBefore { attempt: 9, tag: tag.clone() };
         let ended = pool.submit_with(job, SubmitOptions::new().key(&key).attempts(1)).take().unwrap();
         assert!(matches!(ended, Err(RemoteError::GaveUp { .. })), "{ended:?}");
-        assert_eq!(pool.dead_letters(10).unwrap().len(), letters);
+        until("the letters are there", || pool.dead_letters(10).unwrap().len() == letters);
         until("it is too old", || pool.result::<PanicsBefore>(&key).take() == Ok(Err(RemoteError::TooOld)));
     }
 }
