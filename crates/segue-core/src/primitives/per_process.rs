@@ -31,6 +31,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::hint;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,7 +63,19 @@ pub struct PerProcess<T> {
 unsafe impl<T: Send> Sync for PerProcess<T> {}
 
 /// The right to use the value of a [`PerProcess`], until its drop.
-pub struct OfProcess<'a, T>(&'a PerProcess<T>);
+///
+/// Shared between threads only if the value may be: a guard hands out references to the value.
+///
+/// ```compile_fail,E0277
+/// use segue_core::scheduling::{OfProcess, PerProcess};
+/// use std::cell::Cell;
+///
+/// fn shared<T: Sync>(_: T) {}
+///
+/// static COUNT: PerProcess<Cell<u32>> = PerProcess::new(Cell::default);
+/// shared(COUNT.lock());
+/// ```
+pub struct OfProcess<'a, T>(&'a PerProcess<T>, PhantomData<&'a mut T>);
 
 fn this_process() -> u32 {
     // Elsewhere there is no fork, or no process.
@@ -105,7 +118,7 @@ impl<T> PerProcess<T> {
             return None;
         }
         self.holder.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        let guard = OfProcess(self);
+        let guard = OfProcess(self, PhantomData);
         if self.process.load(Ordering::Relaxed) != own {
             // SAFETY: this thread has the lock, and no other thread of the process a reference to
             // the value. A value of the parent's is not dropped.
